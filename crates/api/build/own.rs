@@ -59,6 +59,7 @@ const READERS: &[Reader] = &[
     lax("GuardBreaker"),
     Reader { made: Made::All("lazaret_model::BreakerStatus"), ..status("GuardBreakerStatus") },
     Reader { made: Made::All("lazaret_model::ConfirmAbove"), ..lax("GuardConfirmAbove") },
+    status("GuardHeldTaint"),
     Reader { made: Made::All("lazaret_model::Pause"), ..lax("GuardPause") },
     Reader { made: Made::All("lazaret_model::GuardPreview"), ..status("GuardSelected") },
     status("GuardWindowStatus"),

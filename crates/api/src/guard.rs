@@ -1,7 +1,8 @@
 //! A DisruptionGuard as it is written becomes one of the cores.
 
 use lazaret_model::{
-    Breaker, BreakerUnit, DisruptionGuard, Pause, Share, Text, WindowStatus, validate_qualified_name,
+    Breaker, BreakerUnit, DisruptionGuard, Pause, Share, TAINT_APPROVALS, Text, WindowStatus,
+    validate_qualified_name,
 };
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     decode::{parse, parse_quietly},
     field::Path,
     fields,
+    taint_hold::{read_taint_approvals, taint_holds},
     time::parse_time,
     wire::{
         DisruptionGuardSpec, DisruptionGuardStatus, GuardBreaker, GuardWindowStatus, Nullable, ObjectMeta,
@@ -55,6 +57,12 @@ pub fn read_guard(json: &str) -> Result<DisruptionGuard, FieldError> {
         reset_at: metadata.annotations.0.get(RESET).and_then(|text| parse_time(&text.0).ok()),
         status: FromWire::from_wire(status.breaker, &Path::ROOT.field("status").field("breaker"))?,
         window_status: window_status(&status.window.0),
+        held: taint_holds(status.held.0),
+        approvals: metadata
+            .annotations
+            .0
+            .get(TAINT_APPROVALS)
+            .map_or_else(Vec::new, |text| read_taint_approvals(&text.0)),
         preview: FromWire::from_wire(status.selected, &Path::ROOT.field("status").field("selected"))?,
         ..DisruptionGuard::default()
     };

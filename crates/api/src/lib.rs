@@ -24,6 +24,7 @@ mod mark;
 mod outline;
 mod replacement;
 mod review;
+mod taint_hold;
 mod time;
 mod unprepare;
 #[doc(hidden)]
@@ -52,6 +53,7 @@ pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, REPLACEMENT_MARK, ev
 pub use outline::PodOutline;
 pub use replacement::read_replacement_spec;
 pub use review::{approval_to_text, rule_request_to_text};
+pub use taint_hold::{sign_taint_approvals, with_taint_approval};
 pub use time::{format_time, format_time_precise, parse_time};
 pub use unprepare::{
     awaiting_to_text, read_awaiting, read_classic_node_report, read_node_report, read_unprepared,

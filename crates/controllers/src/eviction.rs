@@ -2,12 +2,12 @@
 
 use lazaret_api::{LAST_PUBLISHED, last_published_to_text};
 use lazaret_eviction::{
-    BlockCounts, EVICTION_BLOCKED, EffectKind, Evict, Eviction, HELD_REASON, Input, Manner, Options,
-    RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
+    BlockCounts, EVICTION_BLOCKED, EffectKind, Evict, Eviction, GuardEvent, HELD_REASON, Input, Manner,
+    Options, RuleEvent, RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Fleet;
 use lazaret_machine::Turn;
-use lazaret_model::{ObjectKey, SetBack, Timestamp};
+use lazaret_model::{ObjectKey, SetBack, Text, Timestamp, Uid};
 use lazaret_runtime::{
     CLAIMS, CLASSIC_CLAIMS, Call, CallError, DISRUPTION_GUARDS, EffectId, NAMESPACES, News, Outcome, PODS,
     PatchKind, Perform, Reply, Resource, ViewWish, Wake,
@@ -282,6 +282,20 @@ impl Executor {
         done_or_gone(self.writer.send_to_one(call).await)
     }
 
+    /// An event about an object that keeps pods from being evicted.
+    fn post_blocked(&self, about: Resource, name: &Text, uid: &Uid, message: &str) -> Reply {
+        self.writer.post(&Event {
+            about,
+            key: &ObjectKey::new("", name.clone()),
+            uid,
+            severity: "Warning",
+            reason: EVICTION_BLOCKED,
+            action: "Evicting",
+            message,
+            component: NAME,
+        })
+    }
+
     /// DEVIATION(last-published): what devices in use were like is kept on the claim.
     async fn set_last_published(&self, write: &SetLastPublished) -> Result<Outcome, CallError> {
         let SetLastPublished { claim, uid, devices } = write;
@@ -319,17 +333,11 @@ impl Perform<EffectKind> for Executor {
                     component: NAME,
                 });
             }
-            EffectKind::RuleEvent(event) => {
-                return self.writer.post(&Event {
-                    about: self.rules,
-                    key: &ObjectKey::new("", event.rule.clone()),
-                    uid: &event.uid,
-                    severity: "Warning",
-                    reason: EVICTION_BLOCKED,
-                    action: "Evicting",
-                    message: &event.message,
-                    component: NAME,
-                });
+            EffectKind::RuleEvent(RuleEvent { rule: name, uid, message }) => {
+                return self.post_blocked(self.rules, name, uid, message);
+            }
+            EffectKind::GuardEvent(GuardEvent { guard: name, uid, message }) => {
+                return self.post_blocked(DISRUPTION_GUARDS, name, uid, message);
             }
         };
         done.map_or_else(

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::SetGuardStatus;
-use lazaret_model::{BreakerStatus, DisruptionGuard, Text, Timestamp, WindowStatus};
+use lazaret_model::{
+    BreakerStatus, DisruptionGuard, Impact, TaintHold, TaintedBy, Text, Timestamp, WindowStatus,
+};
 use lazaret_runtime::{CallError, DISRUPTION_GUARDS, News, Object};
 use serde_json::{Value, json};
 use tracing::warn;
@@ -88,6 +90,10 @@ pub(crate) fn status_body(write: &SetGuardStatus, now: Timestamp) -> Value {
         body["status"]["breaker"] = breaker;
         conditions.push(condition);
     }
+    if let Some(held) = &write.held {
+        body["status"]["held"] = held.iter().map(held_taint).collect();
+        conditions.push(held_condition(held, write.generation, now));
+    }
     body["status"]["conditions"] = conditions.into();
     match write.window {
         None => {}
@@ -113,6 +119,36 @@ fn understood(write: &SetGuardStatus, now: Timestamp) -> Value {
     json!({
         "type": "Understood", "status": status, "reason": reason, "message": message,
         "observedGeneration": write.generation,
+        "lastTransitionTime": lazaret_api::format_time(now),
+    })
+}
+
+/// A taint that is held, or was approved.
+fn held_taint(hold: &TaintHold) -> Value {
+    let Impact { pods, namespaces, devices } = hold.impact;
+    let mut entry = json!({
+        "since": lazaret_api::format_time_precise(hold.since),
+        "pods": pods, "namespaces": namespaces, "devices": devices,
+        "reason": &*hold.reason, "message": &*hold.message,
+    });
+    match &hold.taint {
+        TaintedBy::Patch { name } => entry["patch"] = (&**name).into(),
+        TaintedBy::Driver { driver, key, value } => {
+            entry["driver"] = (&**driver).into();
+            entry["key"] = (&**key).into();
+            entry["value"] = (&**value).into();
+        }
+    }
+    entry
+}
+
+/// The condition that says which taints evict nobody.
+fn held_condition(held: &[TaintHold], generation: i64, now: Timestamp) -> Value {
+    let (reason, message) = TaintHold::summary(held);
+    let status = if reason == TaintHold::NOT_HELD { "False" } else { "True" };
+    json!({
+        "type": "Held", "status": status, "reason": reason, "message": message,
+        "observedGeneration": generation,
         "lastTransitionTime": lazaret_api::format_time(now),
     })
 }

@@ -43,8 +43,15 @@ pub(crate) struct GuardArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApproveArgs {
-    /// The DeviceTaintRule, or else the DeviceTaintPolicy
-    pub(crate) rule: String,
+    /// The DeviceTaintRule, or else the DeviceTaintPolicy, or else the ResourceSlicePatch
+    #[arg(required_unless_present = "driver")]
+    pub(crate) rule: Option<String>,
+    /// Approve evictions because of a taint that this driver publishes
+    #[arg(long, value_name = "DRIVER", requires = "taint", conflicts_with = "rule")]
+    pub(crate) driver: Option<String>,
+    /// The taint that the driver publishes
+    #[arg(long, value_name = "KEY=VALUE:NoExecute", requires = "driver")]
+    pub(crate) taint: Option<String>,
     /// Why; kept with the approval
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
@@ -54,7 +61,7 @@ pub(crate) struct ApproveArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GuardCommand {
-    /// List guards: what is paused, which breakers are tripped, which windows are open
+    /// List guards: what is paused, which breakers are tripped, which windows are open, which taints wait for approval
     #[command(after_help = GUARD_LIST)]
     List {
         /// How to print
@@ -90,9 +97,13 @@ pub(crate) const RESUME: &str = "Examples:
 pub(crate) const APPROVE: &str = "Examples:
   kubectl device approve new-firmware --dry-run
   kubectl device approve new-firmware --reason 'announced for tonight'
+  kubectl device approve --driver gpu.example.com --taint gpu.example.com/health=failed:NoExecute
 
-A rule that reaches more than a DisruptionGuard permits without approval is held: it taints nothing and evicts nobody. The approval is for
-what is shown: it lapses when the rule is changed, or reaches more than a tenth more.";
+A rule that reaches more than a DisruptionGuard permits without approval is held: it taints nothing and evicts nobody. A taint of a driver or of
+a ResourceSlicePatch that is held keeps new pods away and evicts nobody. The approval is for what is shown: it lapses when the rule is
+changed, or reaches more than a tenth more; that of a driver's taint ends when no device has the taint.
+
+Exit code 2 when the approval does not count.";
 
 pub(crate) const GUARD: &str = "Examples:
   kubectl device guard list

@@ -47,6 +47,8 @@ pub(crate) enum Queue {
 pub(crate) struct Causes {
     slab: Slab<CauseState>,
     by_identity: HashTable<u32>,
+    /// How many of them are taints that no rule sets.
+    of_no_rule: usize,
     /// Where in memory the taint is that was last asked for, and its cause. Good for one pass over a fleet, which does
     /// not move meanwhile: a rule that hits many pods is looked up once.
     last: Option<(usize, u32)>,
@@ -136,6 +138,7 @@ impl Causes {
             pods: 0,
             hash,
         };
+        self.of_no_rule += usize::from(!matches!(state.cause.source, Source::Rule { .. }));
         let at = self.slab.insert(state);
         let slab = &self.slab;
         self.by_identity.insert_unique(hash, at, |at| slab.get(*at).map_or(0, |state| state.hash));
@@ -161,12 +164,18 @@ impl Causes {
         if let Ok(found) = self.by_identity.find_entry(state.hash, |other| *other == at) {
             found.remove();
         }
-        if let Some(state) = self.slab.remove(at)
-            && let Some((pace, rate)) = state.pace
-        {
-            paces.detach(pace, rate, now);
+        if let Some(state) = self.slab.remove(at) {
+            self.of_no_rule -= usize::from(!matches!(state.cause.source, Source::Rule { .. }));
+            if let Some((pace, rate)) = state.pace {
+                paces.detach(pace, rate, now);
+            }
         }
         rule
+    }
+
+    /// Whether a taint that no rule sets makes a pod leave.
+    pub(crate) fn are_some_of_no_rule(&self) -> bool {
+        self.of_no_rule > 0
     }
 
     /// How many causes are in use.

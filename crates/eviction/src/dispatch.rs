@@ -102,10 +102,11 @@ impl Eviction {
                     continue;
                 }
             }
-            if self.holds.are_stale() {
+            if self.holds.are_stale() || self.are_taints_uncounted() {
                 // A pod was released since rules were looked at.
                 self.holds.restart();
                 self.judge_rules(now, fleet);
+                self.write_guards(now);
                 continue;
             }
             if !self.guards.is_empty()

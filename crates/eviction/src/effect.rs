@@ -5,7 +5,7 @@ use alloc::{sync::Arc, vec::Vec};
 pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{
     BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, GuardPreview, LastPublished, ObjectKey,
-    Text, Timestamp, Uid, WindowStatus,
+    TaintHold, Text, Timestamp, Uid, WindowStatus,
 };
 
 use crate::{
@@ -44,6 +44,8 @@ pub enum EffectKind {
     Event(PodEvent),
     /// Tell people about a rule. Best effort, needs no acknowledgement.
     RuleEvent(RuleEvent),
+    /// Tell people about a guard that holds a taint. Best effort, needs no acknowledgement.
+    GuardEvent(GuardEvent),
 }
 
 /// Add [`Evict::condition`] to the pod's status and [`Evict::mark`] to the pod, then delete or evict it as [`Evict::manner`] says, all on the
@@ -137,6 +139,8 @@ pub struct SetGuardStatus {
     pub window: Option<WindowStatus>,
     /// Whether it is understood, and how much it selects.
     pub preview: GuardPreview,
+    /// Taints that no rule sets and that exceed its limits, if it has any.
+    pub held: Option<Vec<TaintHold>>,
 }
 
 /// Whether the claims of the replacements of these pods, all of them, could be allocated elsewhere.
@@ -196,6 +200,17 @@ pub struct PodEvent {
 pub struct RuleEvent {
     /// Which rule.
     pub rule: Text,
+    /// Which incarnation of it.
+    pub uid: Uid,
+    /// For people.
+    pub message: Text,
+}
+
+/// An event about a guard that holds a taint, of type Warning and reason [`EVICTION_BLOCKED`](crate::EVICTION_BLOCKED).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardEvent {
+    /// Which guard.
+    pub guard: Text,
     /// Which incarnation of it.
     pub uid: Uid,
     /// For people.

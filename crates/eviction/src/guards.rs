@@ -3,12 +3,12 @@
 pub(crate) mod admission;
 mod status;
 
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, format, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{About, Fleet, GuardReach, count_out_of_service};
 use lazaret_model::{
-    BreakerStatus, Counted, DeviceId, DisruptionGuard, GuardPreview, RecentlyOut, Stop, Text, Timestamp,
-    Window, WindowStatus,
+    BreakerStatus, Counted, DeviceId, DisruptionGuard, GuardPreview, RecentlyOut, Stop, TaintHold, TaintedBy,
+    Text, Timestamp, Window, WindowStatus,
 };
 
 use crate::{
@@ -47,6 +47,8 @@ pub(crate) struct GuardState {
     is_reach_news: bool,
     /// How much it selects, for its status.
     preview: Option<GuardPreview>,
+    /// Taints that no rule sets and that exceed its limits, or were approved.
+    pub(crate) taints: BTreeMap<TaintedBy, TaintHold>,
     /// The status write in flight.
     writing: Option<(EffectId, GuardStatus)>,
     /// No status is written before this instant.
@@ -91,6 +93,7 @@ impl GuardState {
         Self {
             breaker: guard.status,
             recent: RecentlyOut::inherit(&guard.status),
+            taints: guard.held.iter().map(|hold| (hold.taint.clone(), hold.clone())).collect(),
             guard,
             windows: Windows::UNKNOWN,
             stop: None,
@@ -180,6 +183,10 @@ impl Guards {
     /// Whether one of them wants approval of rules that reach far.
     pub(crate) fn want_approval(&self) -> bool {
         self.list.iter().any(GuardState::wants_approval)
+    }
+
+    pub(crate) fn list(&self) -> &[GuardState] {
+        &self.list
     }
 
     pub(crate) fn list_mut(&mut self) -> &mut [GuardState] {
@@ -283,8 +290,8 @@ impl Eviction {
         fleet: &Fleet,
         candidate: Candidate,
     ) -> Option<(Blocked, Timestamp)> {
-        if let Some(blocked) = self.held_by_rule(now, candidate) {
-            return Some((blocked, Timestamp::NEVER));
+        if let Some(held) = self.held_back(now, candidate) {
+            return Some(held);
         }
         let due: &[Reason] = due_of(&self.pods.get(candidate.pod)?.reasons, now);
         let mut found: Option<(Stop, Blocked, Timestamp)> = None;

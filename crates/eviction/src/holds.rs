@@ -1,7 +1,11 @@
-//! Rules that reach more than a guard permits without approval: they are held, and a held rule has no effect.
+//! Rules that reach more than a guard permits without approval: they are held, and a held rule has no effect. Taints that no rule sets: see `taints`.
 //!
 //! The reach of a rule is counted again when the rule or a guard changes, when the fleet has changed and a pod is about to leave, and otherwise now
 //! and then. The leader evicts no pod for a rule that it holds; the taint is gone for all readers when the rule's status says so.
+
+mod reach;
+mod refusal;
+mod taints;
 
 use alloc::{
     boxed::Box,
@@ -12,21 +16,22 @@ use alloc::{
 };
 use core::fmt::Write as _;
 
-use lazaret_fleet::{Fleet, PodIx};
+use lazaret_fleet::Fleet;
 use lazaret_invariant::invariant;
-use lazaret_model::{
-    Approvers, ConfirmAbove, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, Impact,
-    ObjectKey, RuleRequest, Taint, Text, Timestamp,
-};
+use lazaret_model::{DeviceSelector, DeviceTaintRule, Effect, ObjectKey, Text, Timestamp};
 
 use crate::{
     Eviction,
     block::{Block, Blocked, NAMED_MAX},
     dispatch::Candidate,
     guards::GuardState,
-    patience,
     reason::due_of,
 };
+use reach::{Reach, devices_of, measure, reach, request_of};
+pub use reach::{impact, impact_together};
+use refusal::{Approved, refusal};
+use taints::HeldTaints;
+pub use taints::impact_of_patch;
 
 /// How often rules are looked at again while nobody is about to go.
 const JUDGED_EVERY_MS: i64 = 1_000;
@@ -79,6 +84,8 @@ pub(crate) struct Holds {
     stale: bool,
     /// How many rules are held, and how many pods they would evict.
     held: (usize, u64),
+    /// Taints that no rule sets.
+    taints: HeldTaints,
 }
 
 impl Holds {
@@ -97,14 +104,14 @@ impl Holds {
         self.stale
     }
 
-    /// Whether some rule is held.
+    /// Whether some rule is held, or a taint that no rule sets.
     pub(crate) fn are_any(&self) -> bool {
-        self.held.0 > 0
+        self.held.0 > 0 || self.taints.are_any()
     }
 
-    /// How many pods would be evicted by rules that are held.
+    /// How many pods would be evicted by rules and other taints that are held.
     pub(crate) fn pods(&self) -> u64 {
-        self.held.1
+        self.held.1 + self.taints.pods()
     }
 
     /// When all rules are looked at again.
@@ -112,16 +119,6 @@ impl Holds {
         let (_, when) = self.judged.filter(|_| self.stale)?;
         Some(when.plus_millis(JUDGED_EVERY_MS).max(latest.plus_millis(1)))
     }
-}
-
-/// Devices and pods that a rule reaches.
-#[derive(Debug, Default)]
-struct Reach {
-    devices: Vec<DeviceId>,
-    /// Pods that would be evicted, with the device.
-    users: Vec<(PodIx, DeviceId)>,
-    /// How many rules of a request are counted.
-    rules: usize,
 }
 
 impl Eviction {
@@ -137,7 +134,8 @@ impl Eviction {
                     .into_iter()
                     .map(|at| usize::from(self.set_held(now, at, None)))
                     .sum();
-                self.sum_up_holds(now, flips > 0);
+                let is_released = self.forget_held_taints();
+                self.sum_up_holds(now, flips > 0 || is_released);
             }
             return;
         }
@@ -146,7 +144,9 @@ impl Eviction {
         let is_recent =
             self.holds.judged.is_some_and(|(_, when)| when <= now && now < when.plus_millis(JUDGED_EVERY_MS));
         self.holds.stale = !is_fresh;
-        let judges_all = self.holds.all || (!is_fresh && (!is_recent || self.somebody_may_go(now)));
+        let judges_all = self.holds.all
+            || self.are_taints_uncounted()
+            || (!is_fresh && (!is_recent || self.somebody_may_go(now)));
         let rules =
             if judges_all { self.rules.numbers() } else { self.holds.changed.iter().copied().collect() };
         self.holds.changed.clear();
@@ -154,11 +154,11 @@ impl Eviction {
             (self.holds.all, self.holds.stale) = (false, false);
             self.holds.judged = Some((revision, now));
         }
-        if rules.is_empty() {
+        let mut flipped = judges_all && self.judge_taints(now, fleet);
+        if rules.is_empty() && !flipped {
             return;
         }
         let (rules, requests) = self.with_requests(now, fleet, rules);
-        let mut flipped = false;
         for at in rules {
             let held = self.judge(now, fleet, at, &requests);
             flipped |= self.set_held(now, at, held);
@@ -265,7 +265,8 @@ impl Eviction {
         // Until all of its rules are there a request is what its client said.
         let declared = declared.filter(|declared| measured.devices < declared.devices);
         let impact = declared.map_or(measured, |declared| measured.max(declared));
-        let trusts_user_names = self.options.trusts_user_names;
+        let approved = Approved::rule(&rule, self.options.trusts_user_names);
+        let command = format!("kubectl device approve {}", rule.name);
         let (reason, why) = self.guards.list_mut().iter_mut().find_map(|guard| {
             let confirm = guard.guard.confirm_above?;
             let selected = match &guard.guard.selector {
@@ -276,7 +277,7 @@ impl Eviction {
                 }
             };
             let exceeds = confirm.is_exceeded_by(selected, devices_of(fleet, &guard.guard, &confirm));
-            exceeds.then(|| refusal(&rule, impact, &guard.guard, &confirm, trusts_user_names)).flatten()
+            exceeds.then(|| refusal(&guard.guard, &confirm, impact, approved.as_ref(), &command)).flatten()
         })?;
         let evicts = matches!(rule.taint.effect, Effect::NoExecute);
         let users = own.users.iter().filter(|_| evicts).filter_map(|(pod, _)| fleet.pod(*pod));
@@ -289,8 +290,7 @@ impl Eviction {
             0 | 1 => String::new(),
             rules => format!(" by {rules} rules of one request"),
         };
-        let next = next_step(reason, &rule);
-        let message = format!("{impact}{whole}; {why}; {next}").into();
+        let message = format!("{impact}{whole}; {why}").into();
         Some(Held { reason, message, pods, named })
     }
 
@@ -301,9 +301,18 @@ impl Eviction {
         self.options.trusts_user_names && rule.is_compiled && !is_signed
     }
 
-    /// The block of a pod that is due because of a rule that is held. Its taint is gone as soon as the rule's status says so.
-    pub(crate) fn held_by_rule(&self, now: Timestamp, candidate: Candidate) -> Option<Blocked> {
+    /// The block of a pod that is due because of what is held, and until when nothing else can make it leave.
+    pub(crate) fn held_back(&self, now: Timestamp, candidate: Candidate) -> Option<(Blocked, Timestamp)> {
         if !self.holds.are_any() {
+            return None;
+        }
+        let by_rule = self.held_by_rule(now, candidate).map(|blocked| (blocked, Timestamp::NEVER));
+        by_rule.or_else(|| self.held_by_taint(now, candidate))
+    }
+
+    /// The block by a rule. Its taint is gone as soon as the rule's status says so.
+    fn held_by_rule(&self, now: Timestamp, candidate: Candidate) -> Option<Blocked> {
+        if self.holds.held.0 == 0 {
             return None;
         }
         due_of(&self.pods.get(candidate.pod)?.reasons, now).iter().find_map(|reason| {
@@ -319,148 +328,4 @@ impl GuardState {
     pub(crate) fn wants_approval(&self) -> bool {
         self.guard.confirm_above.is_some()
     }
-}
-
-/// How much a rule reaches, whether it is held or not: the devices that it taints, and the pods that it evicts.
-#[must_use]
-pub fn impact(fleet: &Fleet, rule: &DeviceTaintRule) -> Impact {
-    // DEVIATION(absent-selector): it selects no device.
-    let Some(selector) = &rule.selector else { return Impact::default() };
-    measure(fleet, &reach(fleet, rule, selector), |_| true)
-}
-
-/// How much these rules reach together.
-#[must_use]
-pub fn impact_together<'a>(fleet: &Fleet, rules: impl Iterator<Item = &'a DeviceTaintRule>) -> Impact {
-    let mut all = Reach::default();
-    for rule in rules {
-        // It selects no device.
-        let Some(selector) = &rule.selector else { continue };
-        let more = reach(fleet, rule, selector);
-        all.devices.extend(more.devices);
-        all.users.extend(more.users);
-    }
-    all.devices.sort_unstable();
-    all.devices.dedup();
-    measure(fleet, &all, |_| true)
-}
-
-/// The request that a rule was made by.
-fn request_of(rule: &DeviceTaintRule) -> Option<&RuleRequest> {
-    rule.review.as_ref()?.request.as_ref()
-}
-
-/// Why this guard holds a rule that exceeds its limits; nothing if it was approved.
-fn refusal(
-    rule: &DeviceTaintRule,
-    impact: Impact,
-    guard: &DisruptionGuard,
-    confirm: &ConfirmAbove,
-    trusts_user_names: bool,
-) -> Option<(&'static str, String)> {
-    let name = &guard.name;
-    let review = rule.review.as_deref();
-    let approval = review.and_then(|review| review.approval.as_ref()).filter(|said| said.is_about(rule));
-    let Some(approval) = approval else {
-        let why = format!("DisruptionGuard {name} wants approval above {confirm}");
-        return Some(("ApprovalRequired", why));
-    };
-    if !approval.covers(impact) {
-        let why = format!("the approval was for {} and has lapsed", approval.seen);
-        return Some(("ApprovalLapsed", why));
-    }
-    if guard.approvers == Approvers::Anyone {
-        return None;
-    }
-    let author = review.and_then(|review| review.written_by.as_ref()).filter(|_| trusts_user_names);
-    match (author, &approval.by) {
-        (Some(author), Some(by)) if author != by => None,
-        (Some(author), Some(_)) => {
-            let why =
-                format!("DisruptionGuard {name} wants approval by another user than {author}, who wrote it");
-            Some(("ApproverNotDifferent", why))
-        }
-        (None, _) | (_, None) => {
-            let why = format!(
-                "DisruptionGuard {name} wants approval by another user, and this server does not say who wrote and who approved the rule"
-            );
-            Some(("ApproverUnknown", why))
-        }
-    }
-}
-
-/// The next step of a person for a rule that is held.
-fn next_step(reason: &str, rule: &DeviceTaintRule) -> String {
-    let name = &rule.name;
-    let author = rule.review.as_deref().and_then(|review| review.written_by.as_ref());
-    match (reason, author) {
-        ("ApproverNotDifferent", Some(author)) => {
-            format!("another user than {author} has to run kubectl device approve {name}")
-        }
-        ("ApproverUnknown", _) => {
-            format!("write its spec again, then another user has to run kubectl device approve {name}")
-        }
-        _ => format!("kubectl device approve {name}"),
-    }
-}
-
-/// How many devices a guard selects, if a limit is a part of them.
-fn devices_of(fleet: &Fleet, guard: &DisruptionGuard, confirm: &ConfirmAbove) -> u64 {
-    if !matches!(confirm.devices, Some(lazaret_model::Share::Percent(_))) {
-        return 0;
-    }
-    let all = DeviceSelector::default();
-    fleet.selection_of(guard.selector.as_ref().unwrap_or(&all)).published_count() as u64
-}
-
-fn reach(fleet: &Fleet, rule: &DeviceTaintRule, selector: &DeviceSelector) -> Reach {
-    let selection = fleet.selection_of(selector);
-    let published = selection.published().map(|device| device.id());
-    let devices = published.chain(selection.unpublished().map(|(device, _)| device)).collect();
-    let mut users = Vec::new();
-    let will_evict = request_of(rule).is_some_and(|request| request.evicts);
-    if matches!(rule.taint.effect, Effect::NoExecute) || will_evict {
-        for selected in selection.held() {
-            let Some(claim) = invariant!(
-                fleet.claim(selected.claim),
-                "a selected device is in the allocation of its claim"
-            ) else {
-                continue;
-            };
-            let results = claim.allocation.as_ref().map_or(&[][..], |given| &given.results);
-            let Some(result) = invariant!(
-                results.get(selected.result),
-                "a selected device is in the allocation of its claim"
-            ) else {
-                continue;
-            };
-            let taint = Taint { effect: Effect::NoExecute, ..rule.taint.clone() };
-            if patience(&taint, &result.tolerations).ends(Timestamp::EPOCH) == Timestamp::NEVER {
-                continue;
-            }
-            let leaves = |at: &PodIx| {
-                fleet.pod(*at).is_some_and(|pod| {
-                    pod.node.is_some() && !pod.phase.is_finished() && pod.deleting_since.is_none()
-                })
-            };
-            let pods = fleet.pods_of_claim(selected.claim).filter(leaves);
-            users.extend(pods.map(|pod| (pod, result.device.clone())));
-        }
-    }
-    Reach { devices, users, rules: 0 }
-}
-
-/// How much a rule reaches of the devices that somebody selects.
-fn measure(fleet: &Fleet, reach: &Reach, mut selects: impl FnMut(&DeviceId) -> bool) -> Impact {
-    let devices = reach.devices.iter().filter(|device| selects(device)).count() as u64;
-    let (mut pods, mut namespaces) = (BTreeSet::new(), BTreeSet::new());
-    for (pod, device) in &reach.users {
-        if selects(device)
-            && let Some(found) = fleet.pod(*pod)
-        {
-            pods.insert(*pod);
-            namespaces.insert(&found.key.namespace);
-        }
-    }
-    Impact { pods: pods.len() as u64, namespaces: namespaces.len() as u64, devices }
 }

@@ -54,12 +54,12 @@ mod verified;
 pub use block::{Block, BlockCounts};
 pub use capacity::{Capacity, CapacityAnswer, Promised, QUESTION_UNITS};
 pub use effect::{
-    CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, LeavingPod, Manner,
-    Outcome, PodEvent, RuleEvent, RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake,
+    CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, GuardEvent, HELD_REASON, LeavingPod,
+    Manner, Outcome, PodEvent, RuleEvent, RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake,
     WakeReason,
 };
 pub use guards::admission::{Refusal, refusal_of};
-pub use holds::{impact, impact_together};
+pub use holds::{impact, impact_of_patch, impact_together};
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
 pub use machine::{Eviction, Input, PlannedEviction, RuleTally};

@@ -1,17 +1,38 @@
-//! The author and the approver of a rule. The server records both in annotations; values that a client sends for them are ignored.
+//! The author and the approver of a rule or a patch, and the approver of a driver's taint. The server records them in annotations; values that a
+//! client sends for them are ignored.
 
 use lazaret_json::{Value, json};
-use lazaret_model::{APPROVAL, APPROVED_BY, WRITTEN_BY};
+use lazaret_model::{APPROVAL, APPROVED_BY, TAINT_APPROVALS, WRITTEN_BY};
 
 use crate::{Kind, OWN_GROUP, value::list};
 
 /// As who the controllers of a server that holds its own write: rules that they compile policies to have no other author.
 pub(crate) const CONTROL_PLANE: &str = "system:lazaret";
 
-/// Whether objects of a kind are signed: rules, and policies that become rules.
+/// Whether objects of a kind are signed: rules, policies that become rules, and patches, which set taints as well.
 #[must_use]
 pub fn is_signed(kind: &Kind) -> bool {
-    kind.is("resource.k8s.io", "devicetaintrules") || kind.is(OWN_GROUP, "devicetaintpolicies")
+    kind.is("resource.k8s.io", "devicetaintrules")
+        || kind.is("resource.k8s.io", "resourceslicepatches")
+        || kind.is(OWN_GROUP, "devicetaintpolicies")
+}
+
+/// Whether objects of a kind have approvals of drivers' taints.
+#[must_use]
+pub fn approves_taints(kind: &Kind) -> bool {
+    kind.is(OWN_GROUP, "disruptionguards")
+}
+
+/// Names the user in each approval of a driver's taint that is new in a guard that is written.
+pub fn sign_taint_approvals(guard: &mut Value, old: Option<&Value>, user: &str) {
+    let said =
+        |object: &Value| object["metadata"]["annotations"][TAINT_APPROVALS].as_str().map(str::to_owned);
+    let Some(text) = said(guard) else { return };
+    let before = old.and_then(said).unwrap_or_default();
+    let signed = lazaret_api::sign_taint_approvals(&text, &before, user);
+    if signed != text {
+        guard["metadata"]["annotations"][TAINT_APPROVALS] = json!(signed);
+    }
 }
 
 /// Signs a rule that is written. `wanted`: some guard wants approval of rules that reach far; then the author of each spec is named.

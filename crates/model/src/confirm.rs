@@ -1,8 +1,9 @@
 //! Rules that need approval: how much a rule reaches, above what a guard wants approval, and what was approved.
 
+use alloc::{format, string::String};
 use core::fmt;
 
-use crate::{DeviceTaintRule, Share, Text, Uid, named};
+use crate::{DeviceTaintRule, ResourceSlicePatch, Share, Text, Uid, named};
 
 /// The author of a rule's spec, recorded by the server. A rule that has it takes effect once its condition `Held` is False.
 pub const WRITTEN_BY: &str = "lazaret.dev/written-by";
@@ -34,6 +35,15 @@ impl Impact {
             namespaces: self.namespaces.max(other.namespaces),
             devices: self.devices.max(other.devices),
         }
+    }
+
+    /// Whether something that was approved as it reached this much may reach so much now: it has grown by no more than a tenth.
+    #[must_use]
+    pub fn covers(self, now: Self) -> bool {
+        let within = |now: u64, seen: u64| now.saturating_mul(10) <= seen.saturating_mul(11);
+        within(now.pods, self.pods)
+            && within(now.namespaces, self.namespaces)
+            && within(now.devices, self.devices)
     }
 }
 
@@ -102,6 +112,75 @@ named! {
     }
 }
 
+/// The author of what is approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author<'a> {
+    /// A user, where the server recorded who.
+    User(Option<&'a str>),
+    /// A driver, which publishes devices with an account of a program.
+    Driver,
+}
+
+/// Why an approval does not count where a guard wants that of another user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApproverRefusal<'a> {
+    /// The author gave it.
+    Author(&'a str),
+    /// The account of a program gave it, where that of a person is wanted.
+    Program(&'a str),
+    /// The server does not say who wrote or who approved it.
+    Unknown,
+}
+
+impl Approvers {
+    /// Why an approval by a user does not count, if it does not. Controllers and commands go by this alone.
+    #[must_use]
+    pub fn refusal<'a>(self, author: Author<'a>, by: Option<&'a str>) -> Option<ApproverRefusal<'a>> {
+        if self == Self::Anyone {
+            return None;
+        }
+        match (author, by) {
+            (_, None) | (Author::User(None), _) => Some(ApproverRefusal::Unknown),
+            (Author::User(Some(author)), Some(by)) => {
+                (author == by).then_some(ApproverRefusal::Author(author))
+            }
+            (Author::Driver, Some(by)) => is_program(by).then_some(ApproverRefusal::Program(by)),
+        }
+    }
+}
+
+/// Whether a user name is that of a program: drivers and controllers have no others.
+fn is_program(user: &str) -> bool {
+    ["system:serviceaccount:", "system:node:"].iter().any(|prefix| user.starts_with(prefix))
+}
+
+impl ApproverRefusal<'_> {
+    /// The reason in conditions.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Author(_) | Self::Program(_) => "ApproverNotDifferent",
+            Self::Unknown => "ApproverUnknown",
+        }
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn words(self, guard: &str) -> String {
+        match self {
+            Self::Author(author) => {
+                format!("DisruptionGuard {guard} wants approval by another user than {author}, who wrote it")
+            }
+            Self::Program(by) => format!(
+                "DisruptionGuard {guard} wants approval by a person, and {by} is the account of a program"
+            ),
+            Self::Unknown => format!(
+                "DisruptionGuard {guard} wants approval by another user, and this server does not say who wrote and who approved it"
+            ),
+        }
+    }
+}
+
 /// An approval of a rule as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Approval {
@@ -137,6 +216,12 @@ impl Approval {
         self.uid == rule.uid && (self.generation == rule.generation || self.is_about_request_of(rule))
     }
 
+    /// Whether it is about this spec of this patch.
+    #[must_use]
+    pub fn is_about_patch(&self, patch: &ResourceSlicePatch) -> bool {
+        self.uid == patch.uid && self.generation == patch.generation
+    }
+
     /// Whether the request that a rule was made by was approved, and the rule is about the same devices and the same taint. Its effect may
     /// have changed since: a drain keeps new pods off before it evicts.
     fn is_about_request_of(&self, rule: &DeviceTaintRule) -> bool {
@@ -146,13 +231,10 @@ impl Approval {
         })
     }
 
-    /// Whether a rule that reaches this much now is still what was approved: it has grown by no more than a tenth.
+    /// Whether a rule that reaches this much now is still what was approved.
     #[must_use]
     pub fn covers(&self, impact: Impact) -> bool {
-        let within = |now: u64, seen: u64| now.saturating_mul(10) <= seen.saturating_mul(11);
-        within(impact.pods, self.seen.pods)
-            && within(impact.namespaces, self.seen.namespaces)
-            && within(impact.devices, self.seen.devices)
+        self.seen.covers(impact)
     }
 }
 

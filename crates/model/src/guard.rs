@@ -2,7 +2,10 @@
 
 use alloc::{format, string::String, vec::Vec};
 
-use crate::{Approvers, ConfirmAbove, DeviceId, DeviceSelector, PoolId, Text, Timestamp, Uid, Window};
+use crate::{
+    Approvers, ConfirmAbove, DeviceId, DeviceSelector, PoolId, TaintApproval, TaintHold, Text, Timestamp,
+    Uid, Window,
+};
 
 /// A limit that an administrator puts on evictions from some devices.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -33,6 +36,10 @@ pub struct DisruptionGuard {
     pub window_status: Option<WindowStatus>,
     /// How much it selects, as the status says.
     pub preview: Option<GuardPreview>,
+    /// Taints that no rule sets and that reach more than is permitted without approval, as the status says.
+    pub held: Vec<TaintHold>,
+    /// The approvals of drivers' taints.
+    pub approvals: Vec<TaintApproval>,
 }
 
 impl DisruptionGuard {

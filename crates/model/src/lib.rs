@@ -36,6 +36,7 @@ mod rule;
 mod slab;
 mod slice;
 mod taint;
+mod taint_hold;
 mod text;
 mod time;
 mod unprepare;
@@ -51,8 +52,8 @@ pub use claim::{
 };
 pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
 pub use confirm::{
-    APPROVAL, APPROVED_BY, Approval, Approvers, ConfirmAbove, Impact, REQUEST, Review, RuleRequest,
-    WRITTEN_BY,
+    APPROVAL, APPROVED_BY, Approval, ApproverRefusal, Approvers, Author, ConfirmAbove, Impact, REQUEST,
+    Review, RuleRequest, WRITTEN_BY,
 };
 pub use cron::Schedule;
 pub use device::{
@@ -94,6 +95,7 @@ pub use rule::{
 pub use slab::Slab;
 pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};
+pub use taint_hold::{TAINT_APPROVALS, TAINT_APPROVALS_MAX, TaintApproval, TaintHold, TaintedBy};
 pub use text::{ObjectKey, Text, Uid};
 pub use time::{Timestamp, human_duration};
 pub use unprepare::{

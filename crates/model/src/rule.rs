@@ -160,8 +160,12 @@ pub struct ResourceSlicePatch {
     pub name: Text,
     /// The incarnation.
     pub uid: Uid,
+    /// Grows with each change of the spec.
+    pub generation: i64,
     /// Which devices; `None` selects nothing, empty selects everything.
     pub selector: Option<DeviceSelector>,
+    /// Its author and its approval, if there are any.
+    pub review: Option<Box<Review>>,
     /// The changes.
     pub patch: DevicePatch,
 }

@@ -22,6 +22,7 @@ fn patch(taints: Vec<Taint>) -> ResourceSlicePatch {
         uid: "u".into(),
         selector: Some(DeviceSelector { class: Some("gpu".into()), ..DeviceSelector::default() }),
         patch: DevicePatch { taints, ..DevicePatch::default() },
+        ..ResourceSlicePatch::default()
     }
 }
 

@@ -161,6 +161,8 @@ mutants! {
     UnguardedReplacement = "unguarded-replacement",
     /// Controllers do not see that a guard wants approval of rules that reach far.
     IgnoreConfirm = "ignore-confirm",
+    /// Controllers take each taint of a driver that a guard holds for one that was approved.
+    ApproveTaints = "approve-taints",
     /// Controllers do not see that a rule wants groups of pods to leave together.
     IgnoreGroups = "ignore-groups",
     /// Controllers see some pods of a group without the label that makes them one.

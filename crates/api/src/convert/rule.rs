@@ -109,7 +109,9 @@ pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<
     Ok(ResourceSlicePatch {
         name: meta::name(&mut metadata)?,
         uid: metadata.uid.0.into(),
+        generation: metadata.generation.0,
         selector,
+        review: read_review(&metadata.annotations.0),
         patch: DevicePatch {
             priority: patch.priority.0,
             attributes: each_value(patch.attributes.0, &path.field("attributes"), nullable_attribute)?,

@@ -60,6 +60,7 @@ pub(super) fn bare(kind: &str, whole: &Value) -> Option<WhatIsKnown> {
                 uid,
                 selector: said.and_then(selector),
                 patch: DevicePatch { taints: taints(whole), ..DevicePatch::default() },
+                ..ResourceSlicePatch::default()
             })
         }
         _ => return None,

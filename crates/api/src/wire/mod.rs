@@ -25,9 +25,9 @@ pub(crate) use self::{
         Act, AnyDeviceSelector, CELExpression, DeviceExpression, DeviceHealthPolicySpec,
         DeviceHealthPolicyStatus, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec,
         DisruptionGuardSpec, DisruptionGuardStatus, GuardBreaker, GuardBreakerStatus, GuardConfirmAbove,
-        GuardPause, GuardSelected, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob, HealthLasting,
-        HealthRecovery, HealthRepair, HealthRequest, HealthRule, HealthServiceAccount, HealthStep,
-        HealthTaint, HealthTally, HealthValidation, IncidentEntry, IncidentHandled, IncidentHeld,
+        GuardHeldTaint, GuardPause, GuardSelected, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob,
+        HealthLasting, HealthRecovery, HealthRepair, HealthRequest, HealthRule, HealthServiceAccount,
+        HealthStep, HealthTaint, HealthTally, HealthValidation, IncidentEntry, IncidentHandled, IncidentHeld,
         IncidentTask, IncidentTimes, ReplacementOptions, TaintOption, TaintReplacementPolicySpec,
     },
     pod::{

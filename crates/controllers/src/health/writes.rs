@@ -122,3 +122,34 @@ fn make(resource: Resource, owner: &Owner, body: &Value) -> Operation {
         New { resource, namespace: String::new(), name: owner.name.to_string(), body: body.to_string() };
     Operation::Make(owner.uid.clone(), vec![new])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(broken: Option<&str>) -> Vec<Value> {
+        let now = Timestamp::from_secs(1_767_225_600);
+        let Operation::Judge(name, body) = verdict(now, &"p".into(), 3, (None, broken)) else {
+            panic!("a verdict is a status");
+        };
+        assert_eq!((&*name, &body["metadata"]["name"]), ("p", &json!("p")));
+        body["status"]["conditions"].as_array().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_policy_says_which_expression_could_not_be_evaluated() {
+        let said = conditions(Some("rule fan: no such key: rpm"));
+        let condition = said.iter().find(|one| one["type"] == "Evaluated").expect("it is said");
+        assert_eq!(
+            *condition,
+            json!({
+                "type": "Evaluated", "status": "False", "reason": "ExpressionFailed",
+                "message": "rule fan: no such key: rpm; such signals match nothing: let the expression ask for what it needs, as with has() or a comparison of signal.key before it",
+                "observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        );
+        assert_eq!(said[0]["reason"], "Accepted", "it is acted on all the same");
+        // Without one the condition goes: the status is applied as a whole.
+        assert!(conditions(None).iter().all(|one| one["type"] != "Evaluated"));
+    }
+}

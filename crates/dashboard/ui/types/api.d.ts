@@ -321,6 +321,18 @@ export interface DisruptionGuard {
       status: string;
       type: string;
     }>;
+    held?: Array<{
+      devices?: number;
+      driver?: string;
+      key?: string;
+      message?: string;
+      namespaces?: number;
+      patch?: string;
+      pods?: number;
+      reason?: string;
+      since?: string;
+      value?: string;
+    }>;
     selected?: {
       devices?: number;
       generation?: number;

@@ -1,23 +1,24 @@
-//! `kubectl device approve`: shows what a rule does and approves it as it was seen.
+//! `kubectl device approve`: shows what a rule or a patch does and approves it as it was seen.
 
 use lazaret_api::{Object, approval_to_text};
-use lazaret_eviction::impact_together;
+use lazaret_eviction::{impact_of_patch, impact_together};
 use lazaret_model::{
-    APPROVAL, APPROVED_BY, Approval, Approvers, DeviceTaintRule, DisruptionGuard, Impact, RuleRequest,
+    APPROVAL, APPROVED_BY, Approval, Author, DeviceTaintRule, Impact, ResourceSlicePatch, RuleRequest,
     WRITTEN_BY,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    Session,
+    Session, approve_taint,
+    approvers::wanting,
     load::{Need, load},
     plan,
     write::REASON_BYTES_MAX,
 };
 use crate::{
     Error, Verdict,
-    api::{DISRUPTION_GUARDS, DryRun, Resource, Scope, TAINT_POLICIES},
+    api::{DryRun, Resource, TAINT_POLICIES},
     args::WriteArgs,
     guard_args::ApproveArgs,
     output::{Plain, RESULT_VERSION, structured},
@@ -29,7 +30,7 @@ use crate::{
 struct ApproveResult {
     api_version: &'static str,
     kind: &'static str,
-    /// The kind that was approved: `DeviceTaintRule` or `DeviceTaintPolicy`.
+    /// The kind that was approved: `DeviceTaintRule`, `DeviceTaintPolicy` or `ResourceSlicePatch`.
     of: &'static str,
     rule: String,
     pods: u64,
@@ -41,103 +42,131 @@ struct ApproveResult {
     refusal: Option<String>,
 }
 
+/// The approved object, with how much was seen of it.
+struct Seen {
+    resource: Resource,
+    name: String,
+    impact: Impact,
+    /// Other rules of the same request.
+    others: usize,
+    refusal: Option<String>,
+}
+
 pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<Verdict, Error> {
-    let WriteArgs { dry_run, output } = args.write;
     let reason = args.reason.as_deref().unwrap_or_default().trim();
     if reason.len() > REASON_BYTES_MAX {
         return Err(Error::usage(format!("--reason must have at most {REASON_BYTES_MAX} bytes")));
     }
-    let (resource, object) = find(session, &args.rule).await?;
-    let rule = match lazaret_api::decode_json(&object.to_string()) {
-        Ok(Object::Rule(rule)) => rule,
+    if let (Some(driver), Some(taint)) = (&args.driver, &args.taint) {
+        return approve_taint::run(session, driver, taint, reason, args.write).await;
+    }
+    let name = args.rule.unwrap_or_default();
+    let (resource, object) = find(session, &name).await?;
+    let seen = match lazaret_api::decode_json(&object.to_string()) {
+        Ok(Object::Rule(rule)) => {
+            approve_rule(session, resource, &object, &rule, reason, &args.write).await?
+        }
+        Ok(Object::Patch(patch)) => {
+            approve_patch(session, resource, &object, &patch, reason, &args.write).await?
+        }
         Ok(_) | Err(_) => {
-            return Err(Error::usage(format!("{} {} cannot be understood", resource.kind, args.rule)));
+            return Err(Error::usage(format!("{} {name} cannot be understood", resource.kind)));
         }
     };
+    report(session, &seen, &args.write)?;
+    Ok(if seen.refusal.is_none() { Verdict::Yes } else { Verdict::No })
+}
+
+async fn approve_rule(
+    session: &mut Session<'_>,
+    resource: Resource,
+    object: &Value,
+    rule: &DeviceTaintRule,
+    reason: &str,
+    write: &WriteArgs,
+) -> Result<Seen, Error> {
     let need = Need { pods: true, budgets: true, classes: true, ..Need::default() };
     let cluster = load(session, need).await?.cluster;
-    let others = others_of_request(&cluster, &rule);
-    let together = [&rule].into_iter().chain(&others);
-    let seen = impact_together(&cluster.fleet, together.clone()).max(declared(&rule));
-    if output == Plain::Table {
+    let others = others_of_request(&cluster, rule);
+    let together = [rule].into_iter().chain(&others);
+    let impact = impact_together(&cluster.fleet, together.clone()).max(declared(rule));
+    if write.output == Plain::Table {
         let selectors: Vec<_> = together.filter_map(|rule| rule.selector.clone()).collect();
         let plan = view::plan(&cluster, session.now(), &selectors, &rule.taint);
         let text = plan::text(&plan, session.now(), &*session.console, false);
         session.console.print(&text)?;
     }
     let mut refusal = None;
-    if dry_run != DryRun::Client {
-        let patch = patch(&object, &rule, seen, reason);
-        let approved = session.api.patch(&resource, &args.rule, &patch, dry_run).await?;
-        refusal = own_approval(session, &approved).await?;
+    if write.dry_run != DryRun::Client {
+        let patch = patch(object, &approval(rule, impact), reason);
+        let approved = session.api.patch(&resource, &rule.name, &patch, write.dry_run).await?;
+        refusal = refusal_of(session, &approved).await?;
         for other in &others {
             let object = json!({"metadata": {"uid": &*other.uid}});
-            let patch = self::patch(&object, other, seen, reason);
-            session.api.patch(&resource, &other.name, &patch, dry_run).await?;
+            let patch = self::patch(&object, &approval(other, impact), reason);
+            session.api.patch(&resource, &other.name, &patch, write.dry_run).await?;
         }
     }
-    let Impact { pods, namespaces, devices } = seen;
-    match output.structured() {
-        Some(form) => {
-            let result = ApproveResult {
-                api_version: RESULT_VERSION,
-                kind: "ApproveResult",
-                of: resource.kind,
-                rule: args.rule,
-                pods,
-                namespaces,
-                devices,
-                dry_run: dry_run != DryRun::None,
-                refusal: refusal.clone(),
-            };
-            structured(session.console, &result, form)?;
-        }
-        None => {
-            let (kind, suffix) = (resource.kind, dry_run.suffix());
-            let with = match others.len() {
-                0 => String::new(),
-                1 => " with 1 other of the same request".to_owned(),
-                more => format!(" with {more} others of the same request"),
-            };
-            session.console.print(&match &refusal {
-                None => format!("\n{kind} {}{with} approved for {seen}{suffix}\n", args.rule),
-                Some(why) => format!("\n{kind} {}{with} is not approved: {why}\n", args.rule),
-            })?;
-        }
-    }
-    Ok(if refusal.is_none() { Verdict::Yes } else { Verdict::No })
+    Ok(Seen { resource, name: rule.name.to_string(), impact, others: others.len(), refusal })
 }
 
-/// Why an approval does not count that the author of the spec gave: some guard wants that of another user.
-async fn own_approval(session: &Session<'_>, approved: &Value) -> Result<Option<String>, Error> {
-    let annotation = |name: &str| approved["metadata"]["annotations"][name].as_str();
-    let (Some(author), Some(approver)) = (annotation(WRITTEN_BY), annotation(APPROVED_BY)) else {
-        return Ok(None);
+async fn approve_patch(
+    session: &mut Session<'_>,
+    resource: Resource,
+    object: &Value,
+    subject: &ResourceSlicePatch,
+    reason: &str,
+    write: &WriteArgs,
+) -> Result<Seen, Error> {
+    let need = Need { pods: true, classes: true, ..Need::default() };
+    let cluster = load(session, need).await?.cluster;
+    let impact = impact_of_patch(&cluster.fleet, &subject.name);
+    let mut refusal = None;
+    if write.dry_run != DryRun::Client {
+        let (uid, generation) = (subject.uid.clone(), subject.generation);
+        let approval = Approval { uid, generation, seen: impact, ..Approval::default() };
+        let patch = patch(object, &approval, reason);
+        let approved = session.api.patch(&resource, &subject.name, &patch, write.dry_run).await?;
+        refusal = refusal_of(session, &approved).await?;
+    }
+    Ok(Seen { resource, name: subject.name.to_string(), impact, others: 0, refusal })
+}
+
+/// Says what was approved, or why the approval does not count.
+fn report(session: &mut Session<'_>, seen: &Seen, write: &WriteArgs) -> Result<(), Error> {
+    let Seen { resource, name, impact, others, refusal } = seen;
+    let Impact { pods, namespaces, devices } = *impact;
+    if let Some(form) = write.output.structured() {
+        let result = ApproveResult {
+            api_version: RESULT_VERSION,
+            kind: "ApproveResult",
+            of: resource.kind,
+            rule: name.clone(),
+            pods,
+            namespaces,
+            devices,
+            dry_run: write.dry_run != DryRun::None,
+            refusal: refusal.clone(),
+        };
+        return structured(session.console, &result, form);
+    }
+    let (kind, suffix) = (resource.kind, write.dry_run.suffix());
+    let with = match others {
+        0 => String::new(),
+        1 => " with 1 other of the same request".to_owned(),
+        more => format!(" with {more} others of the same request"),
     };
-    if author != approver {
-        return Ok(None);
-    }
-    let mut wanting: Vec<String> = Vec::new();
-    let wants =
-        |guard: &DisruptionGuard| guard.approvers == Approvers::Different && guard.confirm_above.is_some();
-    let scope = Scope::default();
-    let read =
-        session.api.list(&DISRUPTION_GUARDS, &scope, |item| match lazaret_api::read_guard(item.json()) {
-            Ok(guard) if wants(&guard) => wanting.push(guard.name.to_string()),
-            Ok(_) => {}
-            // It stops everything until it can be read.
-            Err(_) => wanting.push("that cannot be read".to_owned()),
-        });
-    match read.await {
-        // The kind is not installed: there are no guards.
-        Ok(_) | Err(Error::NotFound { .. }) => {}
-        Err(error) => return Err(error),
-    }
-    wanting.sort();
-    let Some(guard) = wanting.first() else { return Ok(None) };
-    Ok(Some(format!(
-        "{author} wrote it, and DisruptionGuard {guard} wants approval by another user: ask one to run this command"
-    )))
+    session.console.print(&match refusal {
+        None => format!("\n{kind} {name}{with} approved for {impact}{suffix}\n"),
+        Some(why) => format!("\n{kind} {name}{with} is not approved: {why}\n"),
+    })
+}
+
+/// Why an approval does not count: some guard wants that of another user.
+async fn refusal_of(session: &Session<'_>, approved: &Value) -> Result<Option<String>, Error> {
+    let annotation = |name: &str| approved["metadata"]["annotations"][name].as_str();
+    let wanting = wanting(session).await?;
+    Ok(wanting.refusal(Author::User(annotation(WRITTEN_BY)), annotation(APPROVED_BY)))
 }
 
 /// The other rules that were made by the same request.
@@ -158,30 +187,35 @@ fn declared(rule: &DeviceTaintRule) -> Impact {
     request_of(rule).map_or_else(Impact::default, |request| request.declared)
 }
 
-/// The rule of this name, or else the policy.
+/// The rule of this name, or else the policy, or else the patch.
 async fn find(session: &mut Session<'_>, name: &str) -> Result<(Resource, Value), Error> {
-    let rules = session.served().await?.rules()?;
-    match session.api.get(&rules, "", name).await {
-        Ok(object) => Ok((rules, object)),
-        Err(missing @ Error::NotFound { .. }) => match session.api.get(&TAINT_POLICIES, "", name).await {
-            Ok(object) => Ok((TAINT_POLICIES, object)),
-            Err(Error::NotFound { .. }) => Err(missing),
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error),
+    let served = session.served().await?;
+    let patches = served.patches;
+    let rules = served.rules()?;
+    let mut missing = None;
+    for resource in [Some(rules), Some(TAINT_POLICIES), patches].into_iter().flatten() {
+        match session.api.get(&resource, "", name).await {
+            Ok(object) => return Ok((resource, object)),
+            Err(error @ Error::NotFound { .. }) => missing = missing.or(Some(error)),
+            Err(error) => return Err(error),
+        }
     }
+    Err(missing.unwrap_or_else(|| Error::usage(format!("no object {name} to approve"))))
 }
 
-/// The approval, on the precondition that the rule is still the one that was seen.
-fn patch(object: &Value, rule: &DeviceTaintRule, seen: Impact, reason: &str) -> Value {
+/// The approval of a rule that was seen to reach this much.
+fn approval(rule: &DeviceTaintRule, seen: Impact) -> Approval {
     let request = request_of(rule).map(|request| request.id.clone());
     let subject = request.as_ref().and_then(|_| rule.subject());
-    let (uid, generation) = (rule.uid.clone(), rule.generation);
-    let approval = Approval { uid, generation, seen, by: None, request, subject };
+    Approval { uid: rule.uid.clone(), generation: rule.generation, seen, by: None, request, subject }
+}
+
+/// The approval, on the precondition that the object is still the one that was seen.
+fn patch(object: &Value, approval: &Approval, reason: &str) -> Value {
     let metadata = &object["metadata"];
     let mut patch = json!({"metadata": {
         "uid": metadata["uid"],
-        "annotations": {APPROVAL: approval_to_text(&approval, reason)},
+        "annotations": {APPROVAL: approval_to_text(approval, reason)},
     }});
     // Another rule of a request is known by its generation, which the approval names.
     if let Some(version) = metadata.get("resourceVersion") {

@@ -1,10 +1,11 @@
 //! `kubectl device check`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Session,
     check_installation::installation_facts,
+    incidents::list as list_incidents,
     load::{Need, load},
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     api::{DryRun, Resource, Served},
     args::CheckArgs,
     output::{Tint, count, structured},
-    view::{Check, CheckState, Facts, Permission, checks, installation, unread_checks},
+    view::{Check, CheckState, Facts, Permission, checks, incident_checks, installation, unread_checks},
 };
 
 const REVIEWS: Resource = Resource {
@@ -51,6 +52,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: CheckArgs) -> Result<Ve
     let place = of_devices.map_or(found.len(), |last| last + 1);
     found.splice(place..place, unread);
     let about = installation_facts(session, &served).await?;
+    found.extend(incident_checks(incidents(session).await?.as_deref(), about.policies.as_deref()));
     found.extend(installation(&about, session.now()));
     let failed = found.iter().filter(|check| check.state == CheckState::Failed).count();
     let warned = found.iter().filter(|check| check.state == CheckState::Warning).count();
@@ -59,6 +61,16 @@ pub(super) async fn run(session: &mut Session<'_>, args: CheckArgs) -> Result<Ve
         None => print(session.console, &found, failed, warned)?,
     }
     Ok(if failed == 0 { Verdict::Yes } else { Verdict::No })
+}
+
+/// All incidents: none where the kind is not served, nothing where this user may not read them.
+async fn incidents(session: &Session<'_>) -> Result<Option<Vec<Value>>, Error> {
+    match list_incidents(session).await {
+        Ok((all, _)) => Ok(Some(all)),
+        Err(Error::NotFound { .. }) => Ok(Some(Vec::new())),
+        Err(Error::Forbidden { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn print(console: &mut Console, checks: &[Check], failed: usize, warned: usize) -> Result<(), Error> {

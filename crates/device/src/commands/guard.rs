@@ -1,6 +1,6 @@
 //! `kubectl device pause`, `resume` and `guard`: what keeps evictions from beginning.
 
-use lazaret_model::Timestamp;
+use lazaret_model::{Impact, TaintHold, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -53,6 +53,39 @@ struct GuardRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     opens_at: Option<String>,
     has_windows: bool,
+    /// The taints of drivers and patches that evict nobody, each with the command that approves it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    held: Vec<HeldRow>,
+}
+
+/// A taint that waits for approval.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct HeldRow {
+    taint: String,
+    since: String,
+    pods: u64,
+    namespaces: u64,
+    devices: u64,
+    reason: String,
+    message: String,
+    approve: String,
+}
+
+impl HeldRow {
+    fn of(hold: &TaintHold) -> Self {
+        let Impact { pods, namespaces, devices } = hold.impact;
+        Self {
+            taint: hold.taint.to_string(),
+            since: lazaret_api::format_time(hold.since),
+            pods,
+            namespaces,
+            devices,
+            reason: hold.reason.to_string(),
+            message: hold.message.to_string(),
+            approve: hold.taint.approve_command().to_string(),
+        }
+    }
 }
 
 pub(super) async fn pause(session: &mut Session<'_>, args: PauseArgs) -> Result<Verdict, Error> {
@@ -118,7 +151,7 @@ pub(super) async fn guard(session: &mut Session<'_>, args: GuardArgs) -> Result<
                 Some(form) => structured(session.console, &json!({"items": rows}), form)?,
                 None => {
                     let text = table(&rows).render(session.console.colours());
-                    session.console.print(&text)?;
+                    session.console.print(&(text + &held_lines(&rows)))?;
                 }
             }
             Ok(Verdict::Yes)
@@ -156,6 +189,8 @@ fn row(guard: &Value) -> GuardRow {
     let (spec, status) = (&guard["spec"], &guard["status"]["breaker"]);
     let window = &guard["status"]["window"];
     let counted = status["total"].as_u64().is_some();
+    // One that cannot be read lists none.
+    let known = lazaret_api::read_guard(&guard.to_string()).map(|guard| guard.held).unwrap_or_default();
     GuardRow {
         name: text(&guard["metadata"]["name"]).unwrap_or_default(),
         paused: text(&spec["paused"]["reason"]),
@@ -167,11 +202,19 @@ fn row(guard: &Value) -> GuardRow {
         window_open: window["open"].as_bool(),
         opens_at: text(&window["opensAt"]),
         has_windows: spec["windows"].as_array().is_some_and(|windows| !windows.is_empty()),
+        held: known.iter().filter(|hold| hold.is_held()).map(HeldRow::of).collect(),
     }
 }
 
+/// A line for each taint that waits for approval, below the table.
+fn held_lines(rows: &[GuardRow]) -> String {
+    let held = rows.iter().flat_map(|row| row.held.iter().map(move |held| (row, held)));
+    held.map(|(row, held)| format!("guard {} holds {} since {}\n", row.name, held.message, held.since))
+        .collect()
+}
+
 fn table(rows: &[GuardRow]) -> Table {
-    let mut table = Table::new(&["NAME", "PAUSED", "UNTIL", "MAX", "OF", "OUT", "TRIPPED", "WINDOW"]);
+    let mut table = Table::new(&["NAME", "PAUSED", "UNTIL", "MAX", "OF", "OUT", "TRIPPED", "WINDOW", "HELD"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "<none>".into());
     for row in rows {
         table.row([
@@ -183,6 +226,7 @@ fn table(rows: &[GuardRow]) -> Table {
             or_none(&row.out_of_service),
             row.tripped.to_string(),
             window_cell(row),
+            row.held.len().to_string(),
         ]);
     }
     table

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Verdict,
-    api::{DryRun, INCIDENTS, Item, SIGNALS, Scope},
+    api::{DryRun, HEALTH_POLICIES, INCIDENTS, Item, SIGNALS, Scope},
     args::WriteArgs,
     health_args::{ActArgs, IncidentsArgs, ReportArgs},
     output::{Format, Structured, Table, layout, structured},
@@ -75,7 +75,7 @@ fn name_line(row: &IncidentRow) -> String {
     format!("deviceincident.lazaret.dev/{}", row.name)
 }
 
-async fn list(session: &Session<'_>) -> Result<(Vec<Value>, String), Error> {
+pub(super) async fn list(session: &Session<'_>) -> Result<(Vec<Value>, String), Error> {
     let mut all = Vec::new();
     let visit = |item: Item| all.push(serde_json::from_str(item.json()).unwrap_or_default());
     let version = session.api.list(&INCIDENTS, &Scope::default(), visit).await?;
@@ -270,12 +270,16 @@ impl Act {
         }
     }
 
-    /// Why an incident in this stage does not take it.
-    fn refusal(self, stage: &str) -> Option<&'static str> {
+    /// Why an incident does not take it, where its policy is there.
+    fn refusal(self, row: &IncidentRow) -> Option<&'static str> {
+        let stage = row.stage.as_str();
         match self {
             Self::Acknowledge => None,
-            Self::Repaired if matches!(stage, "Repairing" | "Abandoned") => None,
-            Self::Repaired => Some("only a device that is Repairing or Abandoned can be said to be repaired"),
+            Self::Repaired if matches!(stage, "Repairing" | "Abandoned" | "Probation") => None,
+            Self::Repaired if row.held.is_some() => None,
+            Self::Repaired => Some(
+                "only a device that is Repairing, Abandoned, in Probation or held by a guard can be said to be repaired",
+            ),
             Self::Abandon if stage == "Cleared" => Some("it is over"),
             Self::Abandon => None,
         }
@@ -294,7 +298,12 @@ pub(super) async fn act(session: &mut Session<'_>, args: ActArgs, act: Act) -> R
     let (all, _) = list(session).await?;
     let incident = &all[pick(&all, &args.incident)?];
     let row = incident_row(incident);
-    if let Some(why) = act.refusal(&row.stage) {
+    let refusal = match act.refusal(&row) {
+        // Without its policy an incident is ended by a person, in every stage.
+        Some(_) if row.is_open() && policy_is_gone(session, &row.policy).await? => None,
+        refusal => refusal,
+    };
+    if let Some(why) = refusal {
         return Err(Error::usage(format!("incident {} of {} is {}: {why}", row.name, row.device, row.stage)));
     }
     let changed = say_to(session, incident, act, args.reason.as_deref(), dry_run).await?;
@@ -307,6 +316,15 @@ pub(super) async fn act(session: &mut Session<'_>, args: ActArgs, act: Act) -> R
         }
     }
     Ok(Verdict::Yes)
+}
+
+/// Whether the policy of an incident is not there any more. Where policies may not be read it is taken to be there.
+async fn policy_is_gone(session: &Session<'_>, name: &str) -> Result<bool, Error> {
+    match session.api.get(&HEALTH_POLICIES, "", name).await {
+        Ok(_) | Err(Error::Forbidden { .. }) => Ok(false),
+        Err(Error::NotFound { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes what a person says into an incident, with who and when.

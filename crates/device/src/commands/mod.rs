@@ -1,6 +1,8 @@
 //! Each command: read what it needs, ask [`view`](crate::view), print or write.
 
 mod approve;
+mod approve_taint;
+mod approvers;
 mod audit;
 mod check;
 mod check_installation;

@@ -25,7 +25,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let written = args.pod.strip_prefix("pod/").unwrap_or(&args.pod);
     let (namespace, name) = written.split_once('/').unwrap_or((session.namespace(), written));
     let key = ObjectKey::new(namespace, name);
-    let need = Need { pods: true, nodes: true, classes: true, ..Need::default() };
+    let need = Need { pods: true, nodes: true, classes: true, outlook: true, ..Need::default() };
     let mut cluster = load(session, need).await?.cluster;
     let events = events(session).await?;
     let now = session.now();

@@ -243,7 +243,7 @@ impl Play<'_> {
                 EffectKind::SetRuleStatus(_)
                 | EffectKind::SetLastPublished(_)
                 | EffectKind::SetGuardStatus(_) => Input::Acknowledged { effect: id, outcome: Outcome::Done },
-                EffectKind::Event(_) | EffectKind::RuleEvent(_) => continue,
+                EffectKind::Event(_) | EffectKind::RuleEvent(_) | EffectKind::GuardEvent(_) => continue,
             };
             self.hear(input);
             self.tell();

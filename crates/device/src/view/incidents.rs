@@ -18,6 +18,12 @@ pub struct IncidentRow {
     pub because: String,
     /// The condition that it waits for.
     pub waits_for: String,
+    /// Since when it is in its stage.
+    pub since: Option<Timestamp>,
+    /// The policy that governs it.
+    pub policy: String,
+    /// The guard that holds it, and its reason.
+    pub held: Option<(String, String)>,
     /// Whether anything is done to the device.
     pub is_enforced: bool,
     /// Key and value of its taint.
@@ -63,6 +69,11 @@ pub fn incident_row(incident: &Value) -> IncidentRow {
         stage: or_opened("stage"),
         because: format!("{}/{}", text(&spec["policy"]), or_opened("rule")),
         waits_for: text(&status["waitsFor"]),
+        since: time(&status["since"]).or(time(&spec["openedAt"])),
+        policy: or_opened("policy"),
+        held: status["held"]
+            .is_object()
+            .then(|| (text(&status["held"]["guard"]), text(&status["held"]["reason"]))),
         is_enforced: status["enforced"] == true,
         taint: match or_opened("taintKey") {
             key if key.is_empty() => or_opened("taintValue"),

@@ -15,6 +15,7 @@ mod drain;
 mod forecast;
 mod gates;
 mod history;
+mod incident_waits;
 mod incidents;
 mod installation;
 mod near;
@@ -51,6 +52,7 @@ pub use drain::{
 pub use forecast::{Forecast, Planned, forecast, rooms};
 pub use gates::{GateFacts, consequence, is_off};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
+pub use incident_waits::{IncidentWait, incident_checks, incident_wait};
 pub use incidents::{IncidentRow, describe_incident, incident_row};
 pub use installation::{Installation, installation};
 pub use near::nearest;
@@ -67,7 +69,7 @@ pub use rule::{
     DRAIN_KEY, MANAGED_BY, MANAGED_BY_LABEL, REASON_ANNOTATION, RuleDraft, SET_BY_ANNOTATION, fingerprint,
     request, rule_name,
 };
-pub use taint_spec::{TaintSpec, parse_taint};
+pub use taint_spec::{TaintSpec, parse_evicting_taint, parse_taint};
 pub use time::{age, ago};
 pub use top::{Condition, DrainRow, Top, TopGroup};
 pub use unprepare::{AwaitRow, release_patch};

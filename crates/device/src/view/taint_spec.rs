@@ -58,6 +58,19 @@ pub fn parse_taint(text: &str) -> Result<TaintSpec, String> {
     Ok(TaintSpec::Set { key: key.to_owned(), value: value.unwrap_or_default(), effect })
 }
 
+/// Reads a taint of effect NoExecute that devices have: its key and its value.
+///
+/// # Errors
+/// A sentence that says what was expected.
+pub fn parse_evicting_taint(text: &str) -> Result<(String, String), String> {
+    match parse_taint(text)? {
+        TaintSpec::Set { key, value, effect: Effect::NoExecute } => Ok((key, value)),
+        TaintSpec::Set { .. } | TaintSpec::Remove { .. } => {
+            Err(format!("taint {text:?} evicts no pod: write KEY=VALUE:NoExecute"))
+        }
+    }
+}
+
 fn parse_effect(text: &str, effect: &str) -> Result<Effect, String> {
     match Effect::from_name(effect) {
         Effect::Unknown(name) if name == "PreferNoSchedule" => Err(format!(

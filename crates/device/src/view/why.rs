@@ -7,10 +7,10 @@ use lazaret_allocator::{
     TaintSource, TimedTolerations, WhyNot,
 };
 use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON, EVICTION_BLOCKED};
-use lazaret_fleet::{Fleet, Origin};
+use lazaret_fleet::{EffectiveTaint, Fleet, Origin};
 use lazaret_model::{
-    ClaimSource, ConditionStatus, DeviceId, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, Text,
-    Timestamp,
+    ClaimSource, ConditionStatus, DeviceId, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, TaintedBy,
+    Text, Timestamp,
 };
 use serde::Serialize;
 
@@ -19,6 +19,7 @@ use super::{
     cluster::Cluster,
     device::{TaintRow, taint_row},
     history::{EventFacts, SET_REASON},
+    incident_waits::{IncidentWait, incident_wait},
     incidents::IncidentRow,
     replacement::{ReplacementWhy, story, summary},
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
@@ -120,9 +121,9 @@ pub struct TaintWhy {
 pub struct BlockedWhy {
     /// The rule's name.
     pub rule: String,
-    /// It is a DeviceTaintPolicy.
+    /// The kind of that object, in words.
     #[serde(skip)]
-    pub is_policy: bool,
+    pub kind: &'static str,
     /// The reason of its condition `EvictionBlocked`.
     pub reason: String,
     /// The condition's message.
@@ -144,6 +145,9 @@ pub struct IncidentWhy {
     /// The condition that it waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
+    /// The same with since when, and how the wait ends.
+    #[serde(skip)]
+    pub wait: Option<IncidentWait>,
 }
 
 /// Why a pod had to leave.
@@ -250,6 +254,7 @@ pub fn with_incidents(why: Why, devices: &[DeviceId], incidents: &[IncidentRow])
         stage: row.stage.clone(),
         because: row.because.clone(),
         waits_for: row.waits_for.clone(),
+        wait: incident_wait(row, None),
     });
     Why { incidents: found.collect(), ..why }
 }
@@ -372,7 +377,9 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
             } else if effective.taint.effect.evicts() {
                 let patience = lazaret_eviction::patience(effective.taint, &held.result_ref.tolerations);
                 let deadline = patience.ends(effective.taint.time_added.unwrap_or(now));
-                let blocked = blocked(fleet, &effective.origin).filter(|_| deadline <= now);
+                let blocked = blocked(fleet, &effective.origin)
+                    .or_else(|| held_taint(cluster, &effective, held.device))
+                    .filter(|_| deadline <= now);
                 let is_blocked = blocked.is_some();
                 why.blocked.extend(blocked);
                 match deadline {
@@ -409,7 +416,7 @@ pub fn with_taint_policies(
     policies: &[DeviceTaintRule],
 ) -> Why {
     let theirs = policies.iter().filter(|policy| would_evict(cluster.everything(), policy, pod));
-    let blocked = theirs.filter_map(blocked_by).map(|blocked| BlockedWhy { is_policy: true, ..blocked });
+    let blocked = theirs.filter_map(blocked_by).map(|blocked| BlockedWhy { kind: "policy", ..blocked });
     why.blocked.extend(blocked);
     why
 }
@@ -442,6 +449,27 @@ fn blocked(fleet: &Fleet, origin: &Origin<'_>) -> Option<BlockedWhy> {
     blocked_by(fleet.rule(name)?.rule)
 }
 
+/// The guard that holds a taint of a driver or a patch, in the words of its status.
+fn held_taint(cluster: &Cluster, effective: &EffectiveTaint<'_>, device: &DeviceId) -> Option<BlockedWhy> {
+    let (key, value) = (&effective.taint.key, &effective.taint.value);
+    let taint = match effective.origin {
+        Origin::Rule { .. } => return None,
+        Origin::Patch { name, .. } => TaintedBy::Patch { name: name.clone() },
+        Origin::Device { .. } | Origin::TaintSlice { .. } => {
+            TaintedBy::Driver { driver: device.driver.clone(), key: key.clone(), value: value.clone() }
+        }
+    };
+    let read = cluster.guards.iter().filter_map(|json| lazaret_api::read_guard(json).ok());
+    let mut holds = read.flat_map(|guard| guard.held);
+    let hold = holds.find(|hold| hold.is_held() && hold.taint == taint)?;
+    Some(BlockedWhy {
+        rule: taint.to_string(),
+        kind: "the",
+        reason: lazaret_eviction::Block::Held.name().to_owned(),
+        message: hold.message.to_string(),
+    })
+}
+
 fn blocked_by(rule: &DeviceTaintRule) -> Option<BlockedWhy> {
     let condition = rule
         .conditions
@@ -449,7 +477,7 @@ fn blocked_by(rule: &DeviceTaintRule) -> Option<BlockedWhy> {
         .find(|condition| condition.kind == EVICTION_BLOCKED && condition.status == ConditionStatus::True)?;
     Some(BlockedWhy {
         rule: rule.name.to_string(),
-        is_policy: false,
+        kind: "rule",
         reason: condition.reason.to_string(),
         message: condition.message.to_string(),
     })
@@ -614,12 +642,12 @@ impl Why {
             lines.push("  taints in the way:".to_owned());
             lines.extend(self.taints.iter().map(|taint| format!("    {}", taint.line())));
         }
-        for BlockedWhy { rule, is_policy, reason, message } in &self.blocked {
-            let kind = if *is_policy { "policy" } else { "rule" };
+        for BlockedWhy { rule, kind, reason, message } in &self.blocked {
             lines.push(format!("  eviction by {kind} {rule} is blocked ({reason}): {message}"));
         }
-        for IncidentWhy { name, device, stage, because, waits_for } in &self.incidents {
-            let waits = if waits_for.is_empty() { String::new() } else { format!(", waits for {waits_for}") };
+        for IncidentWhy { name, device, stage, because, wait, .. } in &self.incidents {
+            let waits = wait.as_ref();
+            let waits = waits.map_or_else(String::new, |wait| format!(", {}; {}", wait.words, wait.ends));
             lines.push(format!("  incident {name} of {device} is {stage} by {because}{waits}"));
         }
         lines.extend(self.awaiting_unprepare.iter().map(|awaited| format!("  {}", awaited.message)));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod approve;
+mod approve_taints;
 mod cordon;
 mod describe;
 mod drain;

@@ -1,9 +1,9 @@
 //! The status of a guard: the state of its breaker, and whether one of its windows is open.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_invariant::invariant;
-use lazaret_model::{BreakerStatus, DisruptionGuard, GuardPreview, Timestamp, WindowStatus};
+use lazaret_model::{BreakerStatus, DisruptionGuard, GuardPreview, TaintHold, Timestamp, WindowStatus};
 
 use super::GuardState;
 use crate::{
@@ -23,18 +23,43 @@ pub(super) struct GuardStatus {
     breaker: BreakerStatus,
     window: Option<WindowStatus>,
     preview: Option<GuardPreview>,
+    held: Vec<TaintHold>,
+}
+
+impl GuardStatus {
+    /// Whether the other one lists other taints as held, or for other reasons.
+    fn are_others_held(&self, other: &Self) -> bool {
+        let said = |status: &Self| {
+            status.held.iter().map(|hold| (hold.taint.clone(), hold.reason.clone())).collect::<Vec<_>>()
+        };
+        said(self) != said(other)
+    }
 }
 
 impl GuardState {
     /// The status to write. A guard without a breaker or windows has empty fields for them.
     fn wanted(&self) -> GuardStatus {
         let breaker = if self.guard.breaker.is_some() { self.breaker } else { BreakerStatus::default() };
-        GuardStatus { breaker, window: self.windows.status, preview: self.preview.clone() }
+        GuardStatus {
+            breaker,
+            window: self.windows.status,
+            preview: self.preview.clone(),
+            held: self.listed_taints(),
+        }
+    }
+
+    /// The taints that are listed: those that are known for longest.
+    fn listed_taints(&self) -> Vec<TaintHold> {
+        let mut holds: Vec<TaintHold> = self.taints.values().cloned().collect();
+        holds.sort_by(|one, other| (one.since, &one.taint).cmp(&(other.since, &other.taint)));
+        holds.truncate(TaintHold::LISTED_MAX);
+        holds
     }
 
     fn known(&self) -> GuardStatus {
-        let DisruptionGuard { status, window_status, preview, .. } = &*self.guard;
-        GuardStatus { breaker: *status, window: *window_status, preview: preview.clone() }
+        let DisruptionGuard { status, window_status, preview, held, .. } = &*self.guard;
+        let (preview, held) = (preview.clone(), held.clone());
+        GuardStatus { breaker: *status, window: *window_status, preview, held }
     }
 
     fn is_news(&self) -> bool {
@@ -49,7 +74,7 @@ impl GuardState {
 
 impl Eviction {
     /// Writes the statuses that are not what is known: at once when a breaker trips or is reset, and when a window opens or closes.
-    pub(super) fn write_guards(&mut self, now: Timestamp) {
+    pub(crate) fn write_guards(&mut self, now: Timestamp) {
         if !self.options.writes_guards || self.closing {
             return;
         }
@@ -62,6 +87,7 @@ impl Eviction {
             let urgent = known.breaker.tripped != wanted.breaker.tripped
                 || known.breaker.recent < wanted.breaker.recent
                 || known.window != wanted.window
+                || known.are_others_held(&wanted)
                 || is_clear(&known) != is_clear(&wanted);
             let waits = state.not_before.is_some_and(|at| now < at && (!urgent || state.has_failed));
             if state.writing.is_some() || !state.is_news() || waits {
@@ -75,6 +101,7 @@ impl Eviction {
                 breaker: guard.breaker.is_some().then_some(wanted.breaker),
                 window: wanted.window,
                 preview: wanted.preview.clone().unwrap_or_default(),
+                held: guard.confirm_above.is_some().then(|| wanted.held.clone()),
             };
             let id = self.flights.launch(Flight::Guard, EffectKind::SetGuardStatus(write));
             state.writing = Some((id, wanted));
@@ -96,8 +123,8 @@ impl Eviction {
         if outcome == Outcome::Done {
             // The watch will show it, or something newer.
             let guard = DisruptionGuard::clone(&state.guard);
-            let GuardStatus { breaker: status, window: window_status, preview } = status;
-            state.guard = Arc::new(DisruptionGuard { status, window_status, preview, ..guard });
+            let GuardStatus { breaker: status, window: window_status, preview, held } = status;
+            state.guard = Arc::new(DisruptionGuard { status, window_status, preview, held, ..guard });
         } else {
             state.not_before = Some(now.plus_millis(STATUS_RETRY_MS));
             state.has_failed = true;

@@ -214,7 +214,8 @@ fn next_eviction(world: &mut World) -> (EffectId, Evict) {
         | EffectKind::SetGuardStatus(_)
         | EffectKind::AskCapacity(_)
         | EffectKind::Event(_)
-        | EffectKind::RuleEvent(_) => None,
+        | EffectKind::RuleEvent(_)
+        | EffectKind::GuardEvent(_) => None,
     });
     evictions.next().expect("an eviction")
 }

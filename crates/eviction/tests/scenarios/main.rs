@@ -23,6 +23,7 @@ mod records;
 mod reference;
 mod selectors;
 mod table;
+mod taint_holds;
 mod unclear_guards;
 mod verified;
 mod words;

@@ -168,7 +168,9 @@ fn patch(name: &str, words: &[&str]) -> ResourceSlicePatch {
     ResourceSlicePatch {
         name: name.into(),
         uid: format!("uid-{name}").into(),
+        generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
         selector: selector(words),
+        review: review(name, words),
         patch: DevicePatch {
             priority: option(words, "priority").map_or(0, |text| text.parse().unwrap()),
             attributes,

@@ -216,7 +216,7 @@ proptest! {
                     EffectKind::SetLastPublished(_)
                     | EffectKind::SetGuardStatus(_)
                     | EffectKind::AskCapacity(_) => {}
-                    EffectKind::Event(_) | EffectKind::RuleEvent(_) => continue,
+                    EffectKind::Event(_) | EffectKind::RuleEvent(_) | EffectKind::GuardEvent(_) => continue,
                 }
                 world.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::RetryLater });
             }

@@ -18,7 +18,8 @@ fn first_evict(lines: &str) -> Evict {
         | EffectKind::SetGuardStatus(_)
         | EffectKind::AskCapacity(_)
         | EffectKind::Event(_)
-        | EffectKind::RuleEvent(_) => {
+        | EffectKind::RuleEvent(_)
+        | EffectKind::GuardEvent(_) => {
             panic!("not an eviction")
         }
     }
@@ -67,7 +68,8 @@ fn a_description_is_shown_in_one_line_and_cut() {
             | EffectKind::SetGuardStatus(_)
             | EffectKind::AskCapacity(_)
             | EffectKind::Event(_)
-            | EffectKind::RuleEvent(_) => {
+            | EffectKind::RuleEvent(_)
+            | EffectKind::GuardEvent(_) => {
                 panic!("not an eviction")
             }
         }

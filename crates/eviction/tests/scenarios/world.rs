@@ -9,7 +9,7 @@ use lazaret_eviction::{
     SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
-use lazaret_model::{DeviceTaintRule, GuardPreview, ObjectKey, Pod, ResourceClaim, Timestamp};
+use lazaret_model::{DeviceTaintRule, GuardPreview, ObjectKey, Pod, ResourceClaim, TaintHold, Timestamp};
 
 use crate::objects;
 
@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) kept: Vec<String>,
     /// The selections of guards, as their statuses say.
     pub(crate) previews: Vec<GuardPreview>,
+    /// The taints that no rule sets and that the last status of a guard listed.
+    pub(crate) held_taints: Vec<TaintHold>,
     /// The machine gets no notice that its view is current.
     pub(crate) view_lags: bool,
     /// Answers questions for room, and the number of questions.
@@ -62,6 +64,7 @@ impl World {
             granted: vec![],
             kept: vec![],
             previews: vec![],
+            held_taints: vec![],
             view_lags: false,
             capacity: Capacity::new(Features::all()),
             questions: 0,
@@ -135,6 +138,7 @@ impl World {
                 let lines: Vec<String> = tripped.into_iter().chain(window).filter(is_news).collect();
                 self.log.extend(lines.into_iter().map(|line| format!("{clock} {line}")));
                 self.previews.push(write.preview);
+                self.held_taints = write.held.unwrap_or_default();
                 self.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::Done });
             }
             EffectKind::AskCapacity(question) => self.ask_capacity(effect.id, &question),
@@ -145,6 +149,9 @@ impl World {
             }
             EffectKind::RuleEvent(event) => {
                 self.log.push(format!("{} event {}: {}", self.clock(), event.rule, event.message));
+            }
+            EffectKind::GuardEvent(event) => {
+                self.log.push(format!("{} event {}: {}", self.clock(), event.guard, event.message));
             }
         }
     }

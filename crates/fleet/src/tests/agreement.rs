@@ -225,6 +225,7 @@ fn patch(dice: &mut Dice) -> ResourceSlicePatch {
             capacity: dice.several(1, |dice| ("mem".into(), dice.maybe(2, amount))),
             taints: dice.several(2, taint),
         },
+        ..ResourceSlicePatch::default()
     }
 }
 

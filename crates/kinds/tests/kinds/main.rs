@@ -3,3 +3,4 @@
 
 mod rule_signatures;
 mod served;
+mod taint_signatures;

@@ -12,6 +12,7 @@ mod nodes;
 mod pools;
 mod presence;
 mod taints;
+mod tolerating;
 mod usage;
 
 use std::{collections::BTreeMap, sync::Arc};

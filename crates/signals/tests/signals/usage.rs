@@ -7,7 +7,7 @@ use super::{absent::claim, *};
 const KEY: &str = "example.com/ecc";
 
 /// Devices with the identity of their hardware. One is ill.
-fn publish(world: &mut World, devices: &[(&str, &str)], ill: &str) {
+pub(super) fn publish(world: &mut World, devices: &[(&str, &str)], ill: &str) {
     let names: Vec<&str> = devices.iter().map(|(name, _)| *name).collect();
     let mut slice = ResourceSlice::clone(&slice("a", (1, 1), &names));
     for (device, (_, hardware)) in slice.devices.iter_mut().zip(devices) {

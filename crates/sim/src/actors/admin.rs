@@ -249,6 +249,7 @@ impl World {
                 taints: if bare { Vec::new() } else { vec![taint] },
                 ..values
             },
+            ..ResourceSlicePatch::default()
         };
         self.api.patches.put(&mut self.api.versions, patch);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazaret_eviction::{Input, Outcome, SetGuardStatus};
 use lazaret_model::{
     Approval, Approvers, Breaker, BreakerUnit, ConfirmAbove, DeviceSelector, DeviceTaintRule,
-    DisruptionGuard, Impact, Pause, Review, Share, Text, WindowStatus,
+    DisruptionGuard, Impact, Pause, Review, Share, TaintApproval, TaintHold, Text, WindowStatus,
 };
 
 use crate::{
@@ -25,6 +25,11 @@ const GUARDS: u32 = 2;
 pub(crate) fn counting_domains(how: u32, seconds: u32) -> (u32, u32) {
     let seconds = seconds & !1;
     (how | 3, if seconds % 13 == 12 { seconds ^ 2 } else { seconds })
+}
+
+/// The approval of a taint as the status of a guard has it.
+fn approval_of(hold: &TaintHold, by: &str) -> TaintApproval {
+    TaintApproval { taint: hold.taint.clone(), since: hold.since, seen: hold.impact, by: Some(by.into()) }
 }
 
 impl World {
@@ -74,7 +79,12 @@ impl World {
                 reset_at: seconds.is_multiple_of(11).then(|| wall(self.now)),
                 status: known.as_ref().map(|known| known.status).unwrap_or_default(),
                 window_status: known.as_ref().and_then(|known| known.window_status),
-                preview: known.and_then(|known| known.preview.clone()),
+                preview: known.as_ref().and_then(|known| known.preview.clone()),
+                held: known.as_ref().map(|known| known.held.clone()).unwrap_or_default(),
+                approvals: known.filter(|_| seconds.is_multiple_of(2)).map_or_else(Vec::new, |known| {
+                    let by = if seconds.is_multiple_of(3) { "system:node:n" } else { "bob" };
+                    known.held.iter().map(|hold| approval_of(hold, by)).collect()
+                }),
             };
             self.guards.insert(name, Arc::new(guard));
         }
@@ -162,6 +172,9 @@ impl World {
             }),
             Some(Mutant::ForgetTrips) => Some(|guard| guard.status.trips = 0),
             Some(Mutant::IgnoreConfirm) => Some(|guard| guard.confirm_above = None),
+            Some(Mutant::ApproveTaints) => Some(|guard| {
+                guard.approvals = guard.held.iter().map(|hold| approval_of(hold, "bob")).collect()
+            }),
             Some(Mutant::OpenGuards) => Some(|guard| {
                 let selector = guard.selector.as_mut();
                 let is_broken =
@@ -190,6 +203,10 @@ impl World {
         let mut guard = DisruptionGuard::clone(&known);
         (guard.status, guard.window_status) = (write.breaker.unwrap_or_default(), write.window);
         guard.preview = Some(write.preview);
+        guard.held = write.held.unwrap_or_default();
+        if guard.held.iter().any(TaintHold::is_held) {
+            self.coverage.hit(Mark::TaintHeld);
+        }
         if guard.status.tripped {
             self.coverage.hit(Mark::Tripped);
         }

@@ -206,7 +206,10 @@ impl World {
             let Some(effect) = controller.eviction.poll_effect() else { break };
             controller.decided.remove(&effect.id);
             let is_sent = controller.turn.may_send(lasting);
-            if matches!(&effect.kind, EffectKind::Event(_) | EffectKind::RuleEvent(_)) {
+            let is_event = |kind: &EffectKind| {
+                matches!(kind, EffectKind::Event(_) | EffectKind::RuleEvent(_) | EffectKind::GuardEvent(_))
+            };
+            if is_event(&effect.kind) {
                 if is_sent {
                     controller.turn.landed(now);
                     self.note_event(&effect.kind);

@@ -206,7 +206,10 @@ impl World {
             EffectKind::SetRuleStatus(status) => self.perform_status(status),
             EffectKind::SetLastPublished(write) => self.perform_memory(write),
             EffectKind::SetGuardStatus(write) => self.perform_guard(write),
-            EffectKind::AskCapacity(_) | EffectKind::Event(_) | EffectKind::RuleEvent(_) => Outcome::Done,
+            EffectKind::AskCapacity(_)
+            | EffectKind::Event(_)
+            | EffectKind::RuleEvent(_)
+            | EffectKind::GuardEvent(_) => Outcome::Done,
         }
     }
 

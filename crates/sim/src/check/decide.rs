@@ -73,7 +73,7 @@ impl World {
                     );
                 }
             }
-            EffectKind::Event(_) | EffectKind::RuleEvent(_) => {}
+            EffectKind::Event(_) | EffectKind::RuleEvent(_) | EffectKind::GuardEvent(_) => {}
         }
     }
 
@@ -97,6 +97,7 @@ impl World {
         self.check_manner(number, evict);
         self.check_guards(number, evict);
         self.check_approval(number, evict);
+        self.check_taint_holds(number, evict);
         self.check_group(number, evict);
         self.check_windows(number, evict);
         self.check_capacity(number, evict);

@@ -74,7 +74,7 @@ impl World {
     }
 
     /// How many devices are published and selected, as a controller sees it.
-    fn published(&self, number: usize, selector: Option<&DeviceSelector>) -> u64 {
+    pub(super) fn published(&self, number: usize, selector: Option<&DeviceSelector>) -> u64 {
         let seen = self.seen(number);
         let selected = |device: &usize| {
             let id = self.api.catalog.id(u32::try_from(*device).unwrap_or(u32::MAX));

@@ -202,7 +202,8 @@ impl World {
                 | EffectKind::SetGuardStatus(_)
                 | EffectKind::AskCapacity(_)
                 | EffectKind::Event(_)
-                | EffectKind::RuleEvent(_) => None,
+                | EffectKind::RuleEvent(_)
+                | EffectKind::GuardEvent(_) => None,
             };
             let detail = format!("{effect:?}, stored {stored:?}");
             self.violate("a fresh controller agrees", detail);

@@ -23,6 +23,7 @@ mod scheduling;
 mod services;
 mod stage;
 mod stories;
+mod taint_holds;
 mod timed;
 mod twice;
 mod upkeep;
