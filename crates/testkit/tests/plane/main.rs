@@ -18,7 +18,6 @@ mod recovery;
 mod replacement;
 mod restart;
 mod rivals;
-mod roles;
 mod rules;
 mod scheduling;
 mod services;
