@@ -10,6 +10,9 @@ use tokio::net::TcpListener;
 
 use crate::{listen::Listen, output};
 
+/// The name in the table of controllers' roles.
+pub(crate) const CONTROLLER: &str = "alerts";
+
 /// Lets a server take alerts.
 pub(crate) fn take(server: &Server, client: Client, metrics: &Metrics) {
     let receiver = Receiver::new(client, metrics);

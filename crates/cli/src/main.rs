@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+mod accounts;
 mod address;
 mod alerts;
 mod allocate;

@@ -7,6 +7,7 @@ use lazaret_server::Release;
 
 use crate::{
     Verdict,
+    accounts::{self, ControllerAccounts},
     alerts::{self, AlertArgs},
     connect::Cluster,
     deciding::Deciding,
@@ -42,6 +43,10 @@ pub(crate) struct Args {
     /// taints too. The same as the part `eviction`
     #[arg(long)]
     take_over_eviction: bool,
+    /// Each controller writes as the service account PREFIX-CONTROLLER of this namespace, by impersonation, and with the rights of that account
+    /// alone [default: all write as the user of the kubeconfig]
+    #[arg(long, value_name = "NAMESPACE/PREFIX", value_parser = ControllerAccounts::parse)]
+    controller_accounts: Option<ControllerAccounts>,
     #[command(flatten)]
     lease: LeaseArgs,
     /// Serve metrics, /healthz and /readyz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
@@ -173,7 +178,8 @@ impl Args {
         let alerts = self.alerts.listen(&client, &metrics).await?;
         let repair_namespaces = options.repair_namespaces.clone();
         let deciding = Deciding::start()?;
-        let (of_plane, wants_reviews) = (client.clone(), self.webhook.is_wanted());
+        let of_plane = accounts::writing(&client, self.controller_accounts);
+        let wants_reviews = self.webhook.is_wanted();
         let (shown, chosen) = (metrics.clone(), options);
         let started = deciding.run(async move {
             let mut plane = Plane::start(of_plane, shown, &chosen).await?;

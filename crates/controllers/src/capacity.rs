@@ -87,7 +87,7 @@ async fn serve(
     let mut known = Known { fleet: Fleet::with_gates(sources.gates()), capacity, sources };
     let listed = async {
         while !inbox.is_synced() {
-            known.hear(&inbox.next().await);
+            known.apply(&inbox.next().await);
         }
     };
     // A view that is not synced in time answers no question: the controller asks again.
@@ -108,7 +108,7 @@ async fn serve(
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
-            news = inbox.next() => known.hear(&news),
+            news = inbox.next() => known.apply(&news),
             question = questions.recv() => {
                 let Some(question) = question else { return };
                 open = Some(question);
@@ -124,14 +124,14 @@ struct Known {
 }
 
 impl Known {
-    fn hear(&mut self, news: &lazaret_runtime::News) {
+    fn apply(&mut self, news: &lazaret_runtime::News) {
         self.sources.feed(&mut self.fleet, news);
         self.forget_changes();
     }
 
     fn catch_up(&mut self, inbox: &mut Inbox) {
         while let Some(news) = inbox.try_next() {
-            self.hear(&news);
+            self.apply(&news);
         }
     }
 

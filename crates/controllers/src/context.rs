@@ -38,9 +38,11 @@ impl PartContext {
         Self { hub, leadership, events, stop }
     }
 
-    /// Writes while this part leads, and posts events through its postbox, so that nothing waits for them.
-    pub(crate) fn writer(&self) -> Writer {
-        Writer::new(self.hub.client().under(&self.leadership), self.events.clone())
+    /// Writes while this part leads, by the rights of the controller of this name, and posts events through the part's postbox, so that nothing
+    /// waits for them.
+    pub(crate) fn writer(&self, controller: &str) -> Writer {
+        let client = self.hub.client().of_controller(controller);
+        Writer::new(client.under(&self.leadership), self.events.clone())
     }
 
     /// Waits until there is an object of these resources, of which nothing is kept in memory. `kind` is their name for people.

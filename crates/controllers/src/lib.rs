@@ -35,6 +35,7 @@ mod slice_patches;
 mod telemetry;
 mod wire;
 mod without_effect;
+mod workload_agent;
 mod workloads;
 mod writer;
 

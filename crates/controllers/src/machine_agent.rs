@@ -72,6 +72,10 @@ impl<S: Shell> MachineAgent<S> {
     pub(crate) fn new(machine: S::Machine, shell: S) -> Self {
         Self { machine, shell }
     }
+
+    pub(crate) fn machine(&self) -> &S::Machine {
+        &self.machine
+    }
 }
 
 impl<S: Shell> Agent for MachineAgent<S> {

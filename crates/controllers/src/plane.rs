@@ -11,8 +11,14 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    RuleReviews, Sources, capacity::CapacityClient, claims, classic, context::PartContext, eviction, health,
-    policies, pools, quotas, replacement, rule_reviews, scheduler, slice_patches, telemetry, workloads,
+    RuleReviews, Sources,
+    capacity::CapacityClient,
+    claims, classic,
+    context::PartContext,
+    eviction, health, policies, pools, quotas, replacement, rule_reviews, scheduler, slice_patches,
+    telemetry,
+    workload_agent::{WorkloadWriters, WorkloadsAgent},
+    workloads,
 };
 
 /// The namespace of leases, unless another is configured.
@@ -320,7 +326,7 @@ impl Plane {
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
                 context.listen_if_possible(&eviction::resources(sources), &eviction::OPTIONAL),
                 move || eviction::EvictionShell::agent(chosen.clone(), sources, shown.clone()),
-                eviction::Executor::new(context.writer(), sources, counts, capacity),
+                eviction::Executor::new(context.writer(eviction::NAME), sources, counts, capacity),
             );
         }
     }
@@ -333,7 +339,7 @@ impl Plane {
             AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
             context.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
             move || claims::ClaimsShell::agent(chosen.clone(), counts.clone()),
-            context.writer(),
+            context.writer(claims::NAME),
         );
     }
 
@@ -344,7 +350,7 @@ impl Plane {
             AgentOptions { name: classic::NAME, in_flight_max: 64, precedence: Precedence::Usual },
             context.listen(classic::RESOURCES),
             move || classic::ClassicShell::agent(counts.clone()),
-            context.writer(),
+            context.writer(classic::NAME),
         );
     }
 
@@ -358,15 +364,15 @@ impl Plane {
             context,
             AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
             context.listen_if_possible(&workloads::resources(), &workloads::optional()),
-            move || workloads::WorkloadsShell::agent(limits, chosen),
-            context.writer(),
+            move || WorkloadsAgent::new(limits, chosen),
+            WorkloadWriters::new(context, chosen),
         );
         self.spawn(
             context,
             AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
             context.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
             quotas::QuotaShell::agent,
-            context.writer(),
+            context.writer(quotas::NAME),
         );
     }
 
@@ -376,7 +382,7 @@ impl Plane {
             AgentOptions { name: scheduler::NAME, in_flight_max: 256, precedence: Precedence::Usual },
             context.listen(&scheduler::resources(sources)),
             move || scheduler::SchedulerShell::agent(options.clone(), sources),
-            context.writer(),
+            context.writer(scheduler::NAME),
         );
     }
 }

@@ -60,12 +60,12 @@ pub(crate) async fn serve(
             &[DISRUPTION_GUARDS],
         ),
         || MachineAgent::new(Policies::default(), PoliciesShell::new()),
-        Executor { writer: context.writer(), rules: sources.plain_rules() },
+        Executor { writer: context.writer(NAME), rules: sources.plain_rules() },
     );
     let shown = counts.clone();
     let (inbox, executor) = (
         context.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
-        eviction::Executor::new(context.writer(), sources, counts, capacity),
+        eviction::Executor::new(context.writer(EVICTION_NAME), sources, counts, capacity),
     );
     let evict = context.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },

@@ -52,7 +52,7 @@ pub(crate) async fn serve(context: PartContext, sources: Sources) {
         () = context.stopped() => return,
         () = context.first_object(&[POOL_STATUS_REQUESTS], "ResourcePoolStatusRequests") => {}
     }
-    let (inbox, writer) = (context.listen(&resources(sources)), context.writer());
+    let (inbox, writer) = (context.listen(&resources(sources)), context.writer(NAME));
     let options = AgentOptions { name: NAME, in_flight_max: 8, precedence: Precedence::Patient };
     context.run(options, inbox, move || PoolsShell::agent(sources), writer).await;
 }

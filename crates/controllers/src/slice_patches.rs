@@ -31,7 +31,7 @@ const NAMES_SHOWN_MAX: usize = 8;
 /// Works where the kind is defined.
 pub(crate) async fn serve(context: PartContext, sources: Sources) {
     let inbox = context.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
-    let executor = Executor { writer: context.writer(), no_rules: sources.why_no_rules() };
+    let executor = Executor { writer: context.writer(NAME), no_rules: sources.why_no_rules() };
     let options = AgentOptions { name: NAME, in_flight_max: 4, precedence: Precedence::Urgent };
     context
         .run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::new()), executor)

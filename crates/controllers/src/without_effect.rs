@@ -42,7 +42,7 @@ pub(crate) const HEALTH: Kind =
 pub(crate) async fn say_without_effect(context: PartContext, kind: Kind, why: NoRules) {
     let inbox = context.listen_if_possible(&[], &[kind.resource]);
     let options = AgentOptions { name: kind.manager, in_flight_max: 4, precedence: Precedence::Patient };
-    let executor = Executor { writer: context.writer(), kind, why };
+    let executor = Executor { writer: context.writer(kind.manager), kind, why };
     context.run(options, inbox, move || agent(kind, why), executor).await;
 }
 

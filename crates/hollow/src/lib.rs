@@ -33,7 +33,7 @@ pub use driver::Driver;
 pub use effect::Effect;
 pub use node::HollowNode;
 pub use options::{HollowOptions, OptionsError, parse_device_count, parse_node_count};
-pub use shell::{NodeClients, start, start_with};
+pub use shell::{CONTROLLER, NodeClients, start, start_with};
 pub use volumes::{SeenClaim, SeenVolume, Volumes};
 
 #[cfg(doc)]

@@ -20,6 +20,9 @@ use crate::{
     volumes::{SeenClaim, SeenVolume, Volumes},
 };
 
+/// As whom the nodes write, where they have no clients of their own and controllers are users: one user for all of them.
+pub const CONTROLLER: &str = "simulated-nodes";
+
 /// Gives the client of a node, by its name.
 pub type NodeClients = Arc<dyn Fn(&str) -> Client + Send + Sync>;
 
@@ -55,7 +58,8 @@ fn run_fleet(
     let options = Arc::new(options);
     let in_flight_max = options.in_flight_max;
     let by_node = clients.is_some();
-    let sender = || Sender { hub: hub.client().clone(), nodes: clients.clone() };
+    let own = hub.client().of_controller(CONTROLLER);
+    let sender = || Sender { own: own.clone(), nodes: clients.clone() };
     let mut tasks = Tasks::default();
     let of_kubelet = Arc::clone(&options);
     tasks.spawn(
@@ -89,7 +93,7 @@ fn run_fleet(
         hub.metrics(),
         run(
             move || VolumesAgent { volumes: Volumes::new(in_flight_max) },
-            Sender { hub: hub.client().clone(), nodes: None },
+            Sender { own: own.clone(), nodes: None },
             hub.listen(&[VOLUME_CLAIMS, VOLUMES]),
             Leadership::unrivalled(),
             hub.metrics().clone(),
@@ -101,7 +105,7 @@ fn run_fleet(
 }
 
 struct Sender {
-    hub: Client,
+    own: Client,
     nodes: Option<NodeClients>,
 }
 
@@ -115,7 +119,7 @@ pub(crate) struct Sent {
 impl Perform<Sent> for Sender {
     async fn perform(&self, Sent { node, effect }: Sent) -> Reply {
         let own = self.nodes.as_ref().zip(node).map(|(nodes, name)| nodes(&name));
-        let client = own.as_ref().unwrap_or(&self.hub);
+        let client = own.as_ref().unwrap_or(&self.own);
         let done = match effect {
             Effect::Calls(calls) => {
                 let mut done = Ok(());

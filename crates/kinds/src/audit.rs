@@ -5,7 +5,7 @@
 use lazaret_json::{Value, json};
 use lazaret_model::{APPROVAL, APPROVED_BY};
 
-use crate::{OWN_GROUP, review::CONTROL_PLANE};
+use crate::{OWN_GROUP, controllers::controller_name};
 
 /// Bytes of one text of a record. Reasons and causes are at most as long where they are checked.
 const TEXT_BYTES_MAX: usize = 1_024;
@@ -71,7 +71,7 @@ impl<'a> RecordedWrite<'a> {
     }
 
     fn is_by_controllers(self) -> bool {
-        self.user == CONTROL_PLANE
+        controller_name(self.user).is_some()
     }
 
     /// A record with what all of them have.

@@ -14,6 +14,7 @@ pub mod certificates;
 mod check;
 mod classic;
 mod context;
+mod controllers;
 mod core;
 mod crd;
 mod custom;
@@ -49,6 +50,7 @@ pub use self::core::{
 pub use check::selects;
 pub use classic::{convert_patched_pods, convert_pods};
 pub use context::{Access, Context, FieldRequirement, User};
+pub use controllers::{controller_name, controller_user_name};
 pub use custom::{custom_kinds, stored_kind};
 pub use features::{Features, Part, Release};
 pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subresource, Verbs, age_of};

@@ -4,10 +4,7 @@
 use lazaret_json::{Value, json};
 use lazaret_model::{APPROVAL, APPROVED_BY, TAINT_APPROVALS, WRITTEN_BY};
 
-use crate::{Kind, OWN_GROUP, value::list};
-
-/// As who the controllers of a server that holds its own write: rules that they compile policies to have no other author.
-pub(crate) const CONTROL_PLANE: &str = "system:lazaret";
+use crate::{Kind, OWN_GROUP, controllers::compiles_policies, value::list};
 
 /// Whether objects of a kind are signed: rules, policies that become rules, and patches, which set taints as well.
 #[must_use]
@@ -43,7 +40,7 @@ pub fn sign(rule: &mut Value, old: Option<&Value>, user: &str, wanted: bool) {
     let before = |name: &str| old.and_then(|old| said(old, name));
     let author = if !is_new_spec {
         before(WRITTEN_BY)
-    } else if wanted && !(user == CONTROL_PLANE && is_compiled(rule)) {
+    } else if wanted && !(compiles_policies(user) && is_compiled(rule)) {
         Some(user.to_owned())
     } else {
         None

@@ -4,7 +4,7 @@
 use lazaret_json::{Value, json};
 use lazaret_kinds::audit::{RecordedWrite, records};
 
-const CONTROLLERS: &str = "system:lazaret";
+const CONTROLLERS: &str = "system:lazaret:device-health";
 
 fn of(plural: &str, user: &str, old: Option<&Value>, new: Option<&Value>) -> Vec<Value> {
     records(RecordedWrite { plural, user, at: "2026-01-31T12:00:00Z", old, new })
@@ -45,7 +45,7 @@ fn every_entry_of_a_timeline_is_recorded_once_however_many_are_folded_away() {
     let first = of("deviceincidents", CONTROLLERS, Some(&bare), Some(&one));
     assert_eq!(
         lines(&first),
-        ["Incident system:lazaret: d/p/gpu-0 Suspect (incident gpu-0-c0ffee-1) [rule hot]"]
+        ["Incident system:lazaret:device-health: d/p/gpu-0 Suspect (incident gpu-0-c0ffee-1) [rule hot]"]
     );
     assert_eq!(first[0]["at"], "2026-01-31T11:00:00Z", "when it happened, not when it was written");
     assert_eq!((&first[0]["number"], &first[0]["device"]), (&json!(0), &json!("d/p/gpu-0")));
@@ -172,7 +172,10 @@ fn only_controllers_are_believed_when_they_say_that_a_pod_was_evicted() {
         "involvedObject": {"kind": "Pod", "namespace": "ns", "name": "p"}, "reportingComponent": "evictor",
     });
     let told = of("events", CONTROLLERS, None, Some(&event));
-    assert_eq!(lines(&told), ["PodEvicted system:lazaret: pod ns/p evicted (taint k on d/p/gpu-0) []"]);
+    assert_eq!(
+        lines(&told),
+        ["PodEvicted system:lazaret:device-health: pod ns/p evicted (taint k on d/p/gpu-0) []"]
+    );
     assert_eq!((&told[0]["object"], &told[0]["by"]), (&json!("Pod/ns/p"), &json!("evictor")));
     assert!(of("events", "eve", None, Some(&event)).is_empty(), "anybody may write events somewhere");
     assert!(of("events", CONTROLLERS, Some(&event), Some(&event)).is_empty());

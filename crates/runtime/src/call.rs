@@ -13,18 +13,25 @@ use crate::{Clock, Leadership, Resource};
 /// The API, in this process or far away. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    transport: Arc<dyn Fn(Request<Bytes>) -> Answering + Send + Sync>,
+    transport: Transport,
     /// Without it, nothing is written.
     leadership: Option<Leadership>,
     /// The user that is impersonated.
     acts_as: Option<Arc<str>>,
+    /// The client of each controller, where each has an identity of its own.
+    identities: Option<Identities>,
     clock: Clock,
 }
+
+/// Gives the client of a controller, by its name.
+type Identities = Arc<dyn Fn(&str) -> Client + Send + Sync>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a server's answer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+type Transport = Arc<dyn Fn(Request<Bytes>) -> Answering + Send + Sync>;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, String>> + Send>>;
 
@@ -288,7 +295,7 @@ impl Client {
                 answer.map(|answer| answer.map(boxed)).map_err(|error| told(&error))
             })
         };
-        Self { transport: Arc::new(transport), leadership: None, acts_as: None, clock: Clock::default() }
+        Self::over(Arc::new(transport))
     }
 
     /// To a server in this process: a request is a call, and nothing stands between that would have to be woken.
@@ -304,7 +311,25 @@ impl Client {
             let answer = answer(request);
             Box::pin(async move { Ok(answer.await.map(boxed)) })
         };
-        Self { transport: Arc::new(transport), leadership: None, acts_as: None, clock: Clock::default() }
+        Self::over(Arc::new(transport))
+    }
+
+    fn over(transport: Transport) -> Self {
+        Self { transport, leadership: None, acts_as: None, identities: None, clock: Clock::default() }
+    }
+
+    /// The same, where each controller writes as a user of its own: `client_of` gives the client of a controller by the controller's name.
+    #[must_use]
+    pub fn with_identities(self, client_of: impl Fn(&str) -> Self + Send + Sync + 'static) -> Self {
+        Self { identities: Some(Arc::new(client_of)), ..self }
+    }
+
+    /// The client with which a controller writes: as a user of its own where there [are such](Self::with_identities), and else the same.
+    #[must_use]
+    pub fn of_controller(&self, name: &str) -> Self {
+        let Some(client_of) = &self.identities else { return self.clone() };
+        let Self { transport, acts_as, .. } = client_of(name);
+        Self { transport, acts_as, ..self.clone() }
     }
 
     /// The same, which [sends](Self::send) every call as this user: whether it may, the server decides by the rights of that user.
@@ -536,6 +561,27 @@ mod tests {
             let piece = self.0.next();
             std::task::Poll::Ready(piece.map(|piece| Ok(http_body::Frame::data(Bytes::from(*piece)))))
         }
+    }
+
+    #[tokio::test]
+    async fn a_controller_writes_as_a_user_of_its_own_where_there_are_such() {
+        let named = |name: &str| {
+            let name = name.to_owned();
+            Client::direct(move |request: Request<Bytes>| {
+                let acts_as =
+                    request.headers().get(IMPERSONATE_USER).map(|user| user.to_str().unwrap().to_owned());
+                std::future::ready(Response::new(format!("{name} {}", acts_as.unwrap_or_default())))
+            })
+        };
+        let call = || Call::get_at("/".to_owned());
+        let one = named("all");
+        assert_eq!(one.of_controller("a").send(call()).await.unwrap(), "all ");
+        let each = one.with_identities(named);
+        assert_eq!(each.send(call()).await.unwrap(), "all ");
+        assert_eq!(each.of_controller("a").send(call()).await.unwrap(), "a ");
+        assert_eq!(each.of_controller("a").acting_as("u").send(call()).await.unwrap(), "a u");
+        let impersonated = named("all").with_identities(move |name| named("all").acting_as(name));
+        assert_eq!(impersonated.of_controller("b").send(call()).await.unwrap(), "all b");
     }
 
     #[tokio::test]

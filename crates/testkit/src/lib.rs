@@ -21,6 +21,7 @@
 //! **Invariant.** A cluster that was dropped has left nothing behind: no thread, no port, no file. Two clusters share nothing. It must never
 //! know what is being tested.
 
+mod asked;
 mod cluster;
 mod error;
 mod front;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lazaret_runtime::Clock;
-use lazaret_server::{Authorizer, Features, Rbac};
+use lazaret_server::{Authorizer, Features};
 
 use crate::{Cluster, StartError};
 
@@ -75,7 +75,7 @@ impl Default for Options {
         Self {
             features: Features::kubernetes_1_37(),
             runtime_config: Vec::new(),
-            authorizer: || Box::new(Rbac::default()),
+            authorizer: crate::asked::authorizer,
             place: Place::Memory,
             plane: None,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{Client, Metrics, Tasks};
-use lazaret_server::{Server, User};
+use lazaret_server::{Server, User, controller_user};
 use tokio::sync::watch;
 
 use crate::{Plane, StartError, host::Host};
@@ -18,10 +18,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(host: &Host, server: &Server, plane: &Plane) -> Result<Self, StartError> {
-        let user =
-            User { name: "system:lazaret".into(), groups: vec!["system:masters".into()], ..User::default() };
         host.wait(async move {
-            let client = Client::direct(server.answering(user)).with_clock(plane.clock.clone());
+            let own = server.clone();
+            let client = Client::direct(server.answering(controller_user("")))
+                .with_identities(move |name| Client::direct(own.answering(controller_user(name))))
+                .with_clock(plane.clock.clone());
             let metrics = Metrics::default();
             let shown = metrics.clone();
             server.show_metrics(move || shown.text());

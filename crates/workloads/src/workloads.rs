@@ -170,6 +170,13 @@ impl Workloads {
         self.controllers.iter().filter_map(Controller::next_wake).min()
     }
 
+    /// The controller that wants an effect, by its name.
+    #[must_use]
+    pub fn controller_of(&self, id: EffectId) -> Option<&'static str> {
+        let index = usize::try_from(id.0 % CONTROLLERS_MAX).unwrap_or(usize::MAX);
+        self.controllers.get(index).map(Controller::name)
+    }
+
     /// An effect has come to an end.
     pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, answer: Answer) {
         let index = usize::try_from(id.0 % CONTROLLERS_MAX).unwrap_or(usize::MAX);

@@ -278,14 +278,123 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{/* Rules to see devices and whoever uses them. */}}
-{{- define "lazaret.seeDevices" -}}
-- apiGroups: ["resource.k8s.io"]
-  resources: ["deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices", "resourceslicepatches"]
+{{/* The permissions of each controller, as JSON: the table of the program, which also the API server of `lazaret up` goes by. */}}
+{{- define "lazaret.roles" -}}
+{{- .Files.Get "files/controller-roles.json" -}}
+{{- end -}}
+
+{{/* Rules of a role: a list of them. */}}
+{{- define "lazaret.rules" -}}
+{{- range . }}
+- apiGroups: {{ toJson .apiGroups }}
+  resources: {{ toJson .resources }}
+  {{- with .resourceNames }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: {{ toJson .verbs }}
+{{- end }}
+{{- end -}}
+
+{{/* Rules to read what controllers follow: (list $ names). */}}
+{{- define "lazaret.follows" -}}
+{{- $roles := include "lazaret.roles" (index . 0) | fromJson }}
+{{- $groups := dict }}
+{{- range $name := index . 1 }}
+{{- range (get $roles $name).follows }}
+{{- $key := printf "group %s" (first .apiGroups) }}
+{{- $_ := set $groups $key (concat (get $groups $key | default list) .resources | uniq | sortAlpha) }}
+{{- end }}
+{{- end }}
+{{- range $key := keys $groups | sortAlpha }}
+- apiGroups: [{{ trimPrefix "group " $key | quote }}]
+  resources: {{ toJson (get $groups $key) }}
   verbs: ["get", "list", "watch"]
-- apiGroups: [""]
-  resources: ["nodes", "pods"]
-  verbs: ["get", "list", "watch"]
+{{- end }}
+{{- end -}}
+
+{{/* The role of one controller, and the binding to its account: (list $ name). */}}
+{{- define "lazaret.controllerRole" -}}
+{{- $root := index . 0 -}}
+{{- $name := include "lazaret.name" . -}}
+{{- $role := get (include "lazaret.roles" $root | fromJson) (index . 1) -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  {{- include "lazaret.metadata" . | nindent 2 }}
+rules:
+  {{- include "lazaret.rules" $role.may | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  {{- include "lazaret.metadata" . | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ $root.Release.Namespace }}
+{{- with $role.here }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "lazaret.metadata" $ | nindent 2 }}
+  namespace: {{ $root.Release.Namespace }}
+rules:
+  # The key by which objects that were made for incidents, and marks of replacements, are known.
+  {{- include "lazaret.rules" . | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "lazaret.metadata" $ | nindent 2 }}
+  namespace: {{ $root.Release.Namespace }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ $root.Release.Namespace }}
+{{- end }}
+{{- end -}}
+
+{{/* A role to act as the accounts of controllers, and as no other: (list $ component controllers). */}}
+{{- define "lazaret.accountsRole" -}}
+{{- $root := index . 0 -}}
+{{- $me := list $root (index . 1) -}}
+{{- $names := list }}
+{{- range index . 2 }}{{ $names = append $names (include "lazaret.name" (list $root .)) }}{{ end -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "lazaret.metadata" (append $me "accounts") | nindent 2 }}
+  namespace: {{ $root.Release.Namespace }}
+rules:
+  - apiGroups: [""]
+    resources: ["serviceaccounts"]
+    resourceNames: {{ toJson $names }}
+    verbs: ["impersonate"]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "lazaret.metadata" (append $me "accounts") | nindent 2 }}
+  namespace: {{ $root.Release.Namespace }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ include "lazaret.name" $me }}-accounts
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "lazaret.name" $me }}
+    namespace: {{ $root.Release.Namespace }}
 {{- end -}}
 
 {{/* A DaemonSet of one container. Takes (list $ component values args mounts privileged): mounts is a map from a path on the host to a path in the
@@ -387,8 +496,16 @@ rules:
     verbs: ["create", "delete", "update"]
   # status.devices of claims: conditions that devices must have before a pod is bound.
   - apiGroups: ["resource.k8s.io"]
-    resources: ["resourceclaims/status", "resourceclaims/driver"]
+    resources: ["resourceclaims/status"]
     verbs: ["patch", "update"]
+  # Since Kubernetes 1.36 the state of devices is their driver's: on the node of its pod.
+  - apiGroups: ["resource.k8s.io"]
+    resources: ["resourceclaims/driver"]
+    verbs: ["associated-node:patch", "associated-node:update"]
+  # An event of a pod whose device was also given to another claim.
+  - apiGroups: [""]
+    resources: ["events"]
+    verbs: ["create"]
 {{- include "lazaret.bindings" . }}
 {{- include "lazaret.nodePolicy" . }}
 {{- end -}}
@@ -498,41 +615,4 @@ subjects:
     name: {{ $name }}
     namespace: {{ $root.Release.Namespace }}
 {{- end }}
-{{- end }}
-
-{{/* A role for the key by which a component knows what it wrote: (list $ component). */}}
-{{- define "lazaret.proofRole" -}}
-{{- $root := index . 0 }}
-{{- $component := index . 1 }}
-{{- $name := include "lazaret.name" (list $root $component) }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  {{- include "lazaret.metadata" (list $root $component "proof") | nindent 2 }}
-  namespace: {{ $root.Release.Namespace }}
-rules:
-  # A Secret that does not exist has no name to be permitted by.
-  - apiGroups: [""]
-    resources: ["secrets"]
-    verbs: ["create"]
-  # The key by which objects that were made for incidents, and marks of replacements, are known.
-  - apiGroups: [""]
-    resources: ["secrets"]
-    resourceNames: ["lazaret-proof"]
-    verbs: ["get"]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  {{- include "lazaret.metadata" (list $root $component "proof") | nindent 2 }}
-  namespace: {{ $root.Release.Namespace }}
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: Role
-  name: {{ $name }}-proof
-subjects:
-  - kind: ServiceAccount
-    name: {{ $name }}
-    namespace: {{ $root.Release.Namespace }}
 {{- end }}

@@ -9,7 +9,7 @@ use lazaret_agent::{Agent, Options};
 use lazaret_example::{Example, Extras};
 use lazaret_nvidia::{Nvidia, Partitions};
 use lazaret_runtime::Metrics;
-use lazaret_server::{Server, User};
+use lazaret_server::{Server, User, controller_user};
 
 use crate::{node_run::RunArgs, output, signal};
 
@@ -112,9 +112,12 @@ impl LocalNodeArgs {
     }
 }
 
+/// The drivers' name in the table of controllers' roles.
+const DRIVER_USER: &str = "local-driver";
+
 /// Waits a moment for the Node, whose UID is in everything that a driver publishes. A driver that is too early tries again by itself.
 async fn wait_for_node(server: &Server, name: &str) {
-    let nodes: Api<Node> = Api::all(server.client(super::parts::own_user()));
+    let nodes: Api<Node> = Api::all(server.client(controller_user(DRIVER_USER)));
     for _ in 0..REGISTRATION_POLLS_MAX {
         if matches!(nodes.get_opt(name).await, Ok(Some(_))) {
             return;
@@ -141,7 +144,7 @@ async fn start_example(
         recover_after: RECOVER_AFTER,
         faults: Vec::new(),
     };
-    let client = server.client(super::parts::own_user());
+    let client = server.client(controller_user(DRIVER_USER));
     let example = lazaret_example::start_with(client, options, Extras::default()).await;
     example.context("start the example driver")
 }
@@ -158,7 +161,7 @@ async fn start_nvidia(server: &Server, node: String, kubelet_root: PathBuf, cdi:
         poll: NVIDIA_POLL,
         pod_uid: None,
     };
-    let client = server.client(super::parts::own_user());
+    let client = server.client(controller_user(DRIVER_USER));
     lazaret_nvidia::start(client, options).await.context("start the NVIDIA driver")
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use lazaret_controllers::{Options, Plane};
 use lazaret_hollow::HollowOptions;
 use lazaret_runtime::{Client, Metrics, Tasks};
-use lazaret_server::{Server, User};
+use lazaret_server::{Server, controller_user};
 use tokio::sync::watch;
 
 use crate::alerts;
@@ -23,12 +23,12 @@ impl Parts {
         devices: usize,
         options: Options,
     ) -> Result<Self> {
-        let client = Client::direct(server.answering(own_user()));
+        let client = controllers_client(&server);
         // The store is locked for this process: there is no other replica to share the work with.
         let metrics = Metrics::default();
         let shown = metrics.clone();
         server.show_metrics(move || shown.text());
-        alerts::take(&server, client.clone(), &metrics);
+        alerts::take(&server, client.of_controller(alerts::CONTROLLER), &metrics);
         let health = metrics.health().clone();
         server.show_checks(move || health.checks());
         let plane = Plane::start(client, metrics, &by_gates(&server, options))
@@ -62,6 +62,9 @@ fn by_gates(server: &Server, options: Options) -> Options {
     options.with_features(|gate| server.features().is_on(gate))
 }
 
-pub(super) fn own_user() -> User {
-    User { name: "system:lazaret".into(), groups: vec!["system:masters".into()], ..User::default() }
+/// A client that reads for all controllers, and gives each of them one that writes with the rights of its own role.
+fn controllers_client(server: &Server) -> Client {
+    let own = server.clone();
+    Client::direct(server.answering(controller_user("")))
+        .with_identities(move |name| Client::direct(own.answering(controller_user(name))))
 }

@@ -49,8 +49,49 @@ fn files_in_deploy_are_what_the_program_and_the_chart_make() {
     ] {
         up_to_date(&deploy(to), &fs::read_to_string(deploy(from)).unwrap());
     }
+    up_to_date(&deploy("chart/files/controller-roles.json"), &controller_roles());
     let rendered = try_template(&["crds.install=false"]).unwrap();
     up_to_date(&deploy("lazaret.yaml"), &format!("{HEADER}{rendered}"));
+}
+
+/// Controllers that the chart runs.
+const CONTROLLERS: &[&str] = &[
+    "default-scheduler",
+    "device-health",
+    "device-taint-eviction",
+    "device-taint-policies",
+    "device-taint-policy-eviction",
+    "resource-slice-patches",
+    "resourceclaim-controller",
+    "resourcepoolstatusrequest-controller",
+    "rule-reviews",
+    "taint-replacement",
+];
+
+/// The lines of the table of controllers' roles that the chart needs. Classic claims are served by `lazaret up` alone.
+fn controller_roles() -> String {
+    fn rules(rules: &[impl ToString]) -> Vec<Value> {
+        let rules = rules.iter().map(|rule| serde_json::from_str::<Value>(&rule.to_string()).unwrap());
+        rules.filter(|rule| rule["apiGroups"][0] != "cdi.k8s.io").collect()
+    }
+    let mut all = serde_json::Map::new();
+    for role in lazaret_server::controller_roles().iter().filter(|role| CONTROLLERS.contains(&&*role.name)) {
+        let mut follows: Vec<(String, Vec<&str>)> = Vec::new();
+        for (group, plural) in role.follows.iter().filter(|(group, _)| group != "cdi.k8s.io") {
+            match follows.iter_mut().find(|(known, _)| known == group) {
+                Some((_, plurals)) => plurals.push(plural),
+                None => follows.push((group.clone(), vec![plural])),
+            }
+        }
+        let follows: Vec<Value> = follows
+            .iter()
+            .map(|(group, plurals)| serde_json::json!({"apiGroups": [group], "resources": plurals}))
+            .collect();
+        let own = serde_json::json!({"follows": follows, "may": rules(&role.may), "here": rules(&role.here)});
+        all.insert(role.name.clone(), own);
+    }
+    assert_eq!(all.len(), CONTROLLERS.len(), "each has its lines in the table");
+    format!("{:#}\n", Value::Object(all))
 }
 
 /// The definition of each kind of our own that the embedded server has is the one that other clusters are given.

@@ -24,12 +24,19 @@ impl Drop for Replica {
     }
 }
 
+/// As the chart has it: each of the controllers has an account, the scheduler has a process and an account of its own.
+fn accounts(words: &[&str]) -> Vec<String> {
+    let accounts = format!("--controller-accounts={NAMESPACE}/lazaret");
+    if words.contains(&"scheduler") { Vec::new() } else { vec![accounts] }
+}
+
 impl Replica {
     pub(crate) fn start(config: &Path, identity: &str, words: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_lazaret"))
             .arg("run")
             .args(words)
             .args(["--metrics-listen", "127.0.0.1:0", "--identity", identity, "--lease-namespace", NAMESPACE])
+            .args(accounts(words))
             .arg("--kubeconfig")
             .arg(config)
             .stderr(Stdio::piped())

@@ -65,7 +65,7 @@ pub(crate) async fn serve(context: PartContext, sources: Sources, options: Optio
     ];
     // Administrators' attributes count where policies select, and their taints where guards count.
     needed.extend(sources.has_patches().then_some(PATCHES));
-    let writer = context.writer();
+    let writer = context.writer(NAME);
     let proofs = tokio::select! {
         biased;
         () = context.stopped() => return,

@@ -28,7 +28,7 @@ pub(crate) const MARK: &str = lazaret_api::REPLACEMENT_MARK;
 /// Works as soon as there is something to do. Until there is a policy nothing is kept in memory for it.
 /// `namespace` has the leases and the Secret by which marks on pods are known.
 pub(crate) async fn serve(context: PartContext, sources: Sources, namespace: String) {
-    let writer = context.writer();
+    let writer = context.writer(NAME);
     // A pod may have been marked when there still was a policy.
     let is_work = |policies: &[Arc<Object>]| {
         let (is_empty, writer) = (policies.is_empty(), &writer);

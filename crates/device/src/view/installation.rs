@@ -334,6 +334,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_forged_schema_is_a_word_of_check() {
+        let said = |schema: &str| {
+            let facts = Installation {
+                wanted: vec![("a.lazaret.dev".into(), "1".into())],
+                definitions: Some(vec![json!({
+                    "metadata": {"name": "a.lazaret.dev", "annotations": {"lazaret.dev/schema": schema}},
+                    "spec": {"versions": [{"name": "v1alpha1", "served": true}]},
+                    "status": {"storedVersions": ["v1alpha1"], "conditions": [{"type": "Established", "status": "True"}]},
+                })]),
+                ..Installation::default()
+            };
+            definitions(&facts).detail
+        };
+        assert_eq!(said("1"), "");
+        assert!(said("forged").contains("a.lazaret.dev"), "{}", said("forged"));
+    }
+
+    #[test]
     fn objects_in_a_version_that_is_not_served_are_noticed() {
         let definition = |is_served: bool| {
             json!({

@@ -231,6 +231,24 @@ mod tests {
     }
 
     #[test]
+    fn labels_and_words_of_a_rule_say_nothing_of_what_it_taints() {
+        let read = |labels: Value, annotations: Value| {
+            let metadata = json!({"name": "r", "uid": "u", "labels": labels, "annotations": annotations});
+            let rule = json!({
+                "apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": metadata,
+                "spec": {"deviceSelector": {"driver": "d", "pool": "p", "device": "x"}, "taint": {"key": "k", "effect": "NoSchedule"}},
+            });
+            match lazaret_api::decode_json(&rule.to_string()) {
+                Ok(lazaret_api::Object::Rule(rule)) => (rule.selector, rule.taint, rule.review),
+                other => panic!("{other:?}"),
+            }
+        };
+        let labels = json!({DRIVER_LABEL: "e", POOL_LABEL: "q", DEVICE_LABEL: "y", SET_BY_LABEL: "ada"});
+        let words = json!({REASON_ANNOTATION: "lazaret.dev/drain", SET_BY_ANNOTATION: "ada", DRAIN_KEY: "x", "lazaret.dev/quarantine": "x"});
+        assert_eq!(read(labels, words), read(json!({}), json!({})));
+    }
+
+    #[test]
     fn users_become_labels() {
         assert_eq!(
             label_of("system:serviceaccount:ops:bot").as_deref(),

@@ -72,6 +72,20 @@ fn a_pod_that_leaves_the_group_holds_nobody() {
     assert_eq!(gone(&world)[1..], ["1000 p0", "1000 p1"]);
 }
 
+/// The label is anybody's to write: it holds pods of its own namespace alone, and takes none of another along.
+#[test]
+fn the_same_label_in_another_namespace_is_another_group() {
+    let mut world = World::new(Options::default());
+    world.apply(
+        "slice worker d0 d1
+        claim c0 device=d0 for=p0:uid-p0; claim tenant/c1 device=d1 for=p1:uid-p1 tolerate=k,Exists,NoExecute,20
+        pod p0 claim=c0 with=gang; pod tenant/p1 claim=c1 with=gang",
+    );
+    world.apply(TOGETHER);
+    world.run_until(60_000);
+    assert_eq!(gone(&world), ["0 p0", "20000 p1"]);
+}
+
 /// A guard over one device keeps the whole group.
 #[test]
 fn what_keeps_one_keeps_all() {

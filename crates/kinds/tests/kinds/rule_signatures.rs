@@ -30,7 +30,7 @@ fn a_rule_that_uses_none_of_it_stays_as_it_is() {
 }
 
 #[test]
-fn the_author_of_a_spec_is_whoever_wrote_it_last() {
+fn the_author_of_a_spec_is_its_last_writer() {
     let new = signed(&rule("a", json!({WRITTEN_BY: "eve"})), None, "ada", true);
     assert_eq!(new["metadata"]["annotations"], json!({WRITTEN_BY: "ada"}));
     let relabelled = signed(&rule("a", json!({WRITTEN_BY: "eve", "b": "c"})), Some(&new), "eve", true);
@@ -49,7 +49,7 @@ fn the_author_of_a_spec_is_whoever_wrote_it_last() {
 }
 
 #[test]
-fn the_approver_is_whoever_wrote_the_approval() {
+fn the_approver_is_the_writer_of_the_approval() {
     let old = signed(&rule("a", Value::Null), None, "ada", true);
     let claimed = rule("a", json!({APPROVAL: "{}", APPROVED_BY: "bob"}));
     assert_eq!(
@@ -68,13 +68,16 @@ fn the_approver_is_whoever_wrote_the_approval() {
 
 /// A rule compiled from a policy by controllers has no author of its own; such a rule of any other user has.
 #[test]
-fn compiled_rules_are_signed_by_everybody_but_the_control_plane() {
+fn compiled_rules_are_signed_by_everybody_but_the_controller_that_compiles() {
     let mut compiled = rule("a", Value::Null);
     compiled["metadata"]["ownerReferences"] = json!([{"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "name": "p", "controller": true}]);
-    assert_eq!(signed(&compiled, None, "system:lazaret", true)["metadata"]["annotations"], Value::Null);
-    assert_eq!(signed(&compiled, None, "eve", true)["metadata"]["annotations"][WRITTEN_BY], "eve");
-    let own = signed(&rule("a", Value::Null), None, "system:lazaret", true);
-    assert_eq!(own["metadata"]["annotations"][WRITTEN_BY], "system:lazaret");
+    let compiler = "system:lazaret:device-taint-policies";
+    assert_eq!(signed(&compiled, None, compiler, true)["metadata"]["annotations"], Value::Null);
+    for user in ["eve", "system:lazaret:device-health"] {
+        assert_eq!(signed(&compiled, None, user, true)["metadata"]["annotations"][WRITTEN_BY], user);
+    }
+    let own = signed(&rule("a", Value::Null), None, compiler, true);
+    assert_eq!(own["metadata"]["annotations"][WRITTEN_BY], compiler);
 }
 
 #[test]

@@ -4,7 +4,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_json::{Value, json};
 use lazaret_kinds::{User, own_definitions};
 
-use super::default_roles;
+use super::{
+    controllers::{self, Granted},
+    default_roles::{self, AUTO_UPDATE},
+};
 use crate::{Server, ServerAddress, object, proxy::nodes::API_SERVER_TO_NODES, verbs};
 
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -56,6 +59,9 @@ async fn ensure(server: &Server) -> Result<(), String> {
             "subjects": subjects.iter().map(subject).collect::<Vec<_>>(),
         });
         create(server, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await?;
+    }
+    for granted in controllers::objects() {
+        keep_up_to_date(server, &granted).await?;
     }
     for (name, value) in [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
     {
@@ -196,8 +202,27 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 /// The role of this server on the API of nodes, which authorize it. Kubernetes has no binding for it, and its server is in `system:masters`.
 const KUBELET_API_ADMIN: &str = "system:kubelet-api-admin";
 
-/// Says of a default role that its rules are those of the table, and are brought up to date.
-const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+/// Makes a role or binding of a controller. One that another version made is given what this one says, unless an administrator has turned that off.
+async fn keep_up_to_date(server: &Server, granted: &Granted) -> Result<(), String> {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let Granted { plural, namespace, object } = granted;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let place = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
+    let path = format!("/apis/{GROUP}/v1/{place}{plural}");
+    create(server, &path, object.clone()).await?;
+    let at = format!("{path}/{name}");
+    let kind = lazaret_kinds::find(GROUP, plural);
+    let stored = kind.and_then(|kind| server.store().get(object::key(kind, namespace, name).as_bytes()));
+    let Some(stored) = stored.map(|stored| object::decode(&stored.value)) else { return Ok(()) };
+    let is_same = ["rules", "roleRef", "subjects"].iter().all(|part| stored[*part] == object[*part]);
+    if is_same || stored["metadata"]["annotations"][AUTO_UPDATE] != "true" {
+        return Ok(());
+    }
+    match send(server, "PUT", &at, "application/json", object).await? {
+        200 => Ok(()),
+        code => Err(format!("bring {at} up to date: answered {code}")),
+    }
+}
 
 /// Makes a default role. One that an older version made, which says nothing of updates, is given the rules of this one: some could do more.
 async fn bring_up_to_date(server: &Server, role: &Value) -> Result<(), String> {

@@ -22,6 +22,9 @@ system:kube-scheduler
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
 
+/// Says of a default role that its rules are those of the table, and are brought up to date.
+pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+
 const SELECTED: &str = "rbac.authorization.k8s.io/aggregate-to-";
 
 /// All of them, as objects.
@@ -49,7 +52,7 @@ fn open(roles: &mut Vec<Value>, line: &str) {
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
-            "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+            "annotations": {AUTO_UPDATE: "true"},
         },
         "rules": [],
     });

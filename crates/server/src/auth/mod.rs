@@ -3,6 +3,7 @@
 pub(crate) mod attributes;
 pub(crate) mod bootstrap;
 pub(crate) mod bootstrap_tokens;
+pub(crate) mod controllers;
 mod covers;
 mod default_roles;
 pub(crate) mod escalation;
@@ -22,6 +23,7 @@ use lazaret_kinds::User;
 
 use crate::{ApiError, Requester, Server, SessionOver, clock, websocket::bearer_token};
 
+pub use controllers::{ControllerRole, controller_roles, controller_user};
 pub(crate) use impersonation::act_as;
 pub use rbac::Rbac;
 pub(crate) use reviews::user_info;

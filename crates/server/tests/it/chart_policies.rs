@@ -184,14 +184,27 @@ async fn the_account_of_a_node_changes_its_own_node_alone() {
 async fn marks_are_written_by_who_may_write_marks() {
     let world = World::new().await;
     let spec = cut(POLICIES, "(list $ \"marks\")", "spec:\n", "{{- include \"lazaret.admissionBinding\"");
-    world.enforce(spec).await;
+    // This server refuses reserved marks by itself. It lets the tenant pass here, and the policy asks for another verb.
+    let rules = json!([{"apiGroups": ["lazaret.dev"], "resources": ["marks"], "verbs": ["write"]}, {"apiGroups": ["batch"], "resources": ["*"], "verbs": ["*"]}]);
+    world
+        .create(&format!("{RBAC}/clusterroles"), &json!({"metadata": {"name": "marks"}, "rules": rules}))
+        .await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({
+        "metadata": {"name": "marks"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "marks"},
+        "subjects": [{"apiGroup": group, "kind": "Group", "name": "system:authenticated"}],
+    });
+    world.create(&format!("{RBAC}/clusterrolebindings"), &binding).await;
+    let asked = spec.replace(".check(\"write\")", ".check(\"judge\")");
+    assert_ne!(asked, spec);
+    world.enforce(&asked).await;
     let (tenant, root) = (account("tenant", ""), root());
     let marked = |key: &str| {
         let mut pod = pod("p", "");
         pod["metadata"]["annotations"][key] = "{}".into();
         pod
     };
-    // The server itself refuses reserved marks: this policy is for others. It is asked about a kind of owner.
     let mut owned = pod("p", "");
     owned["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "name": "x", "uid": "u"}]);
@@ -204,4 +217,63 @@ async fn marks_are_written_by_who_may_write_marks() {
     }
     let (code, text) = world.send(&tenant, "POST", PODS, JSON, &marked("lazaret.dev/run-for")).await;
     assert_eq!(code, 201, "{text}");
+    for (path, object) in workloads(&json!({"labels": {"app": "a"}})) {
+        let (code, text) = world.send(&tenant, "POST", &path, JSON, &object).await;
+        assert_eq!(code, 201, "{path}: {text}");
+        let at = format!("{path}/w");
+        let (code, text) = world
+            .send(&tenant, "PATCH", &at, MERGE, &json!({"metadata": {"annotations": {"note": "x"}}}))
+            .await;
+        assert_eq!(code, 200, "{path}: {text}");
+    }
+    for forged in [
+        json!({"labels": {"app": "a"}, "annotations": {"lazaret.dev/evicted-by": "{}"}}),
+        json!({"labels": {"app": "a", "lazaret.dev/replacement": "released"}}),
+    ] {
+        for (path, mut object) in workloads(&forged) {
+            object["metadata"]["name"] = "forged".into();
+            let path = format!("{path}?dryRun=All");
+            let (code, text) = world.send(&tenant, "POST", &path, JSON, &object).await;
+            assert!(code == 422 && text.contains("is written by controllers alone"), "{path}: {code} {text}");
+            let (code, text) = world.send(&root, "POST", &path, JSON, &object).await;
+            assert_eq!(code, 201, "{path}: {text}");
+        }
+    }
+}
+
+/// Each kind with a template, whose template has this metadata; and the path of its collection.
+fn workloads(metadata: &Value) -> Vec<(String, Value)> {
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let template = json!({"metadata": metadata, "spec": {"containers": containers.clone()}});
+    let once = json!({"metadata": metadata, "spec": {"containers": containers, "restartPolicy": "Never"}});
+    let selector = json!({"matchLabels": {"app": "a"}});
+    let of = |spec: Value| json!({"metadata": {"name": "w"}, "spec": spec});
+    let apps = |plural: &str| format!("/apis/apps/v1/namespaces/default/{plural}");
+    let set = of(json!({"selector": selector.clone(), "template": template.clone()}));
+    let mut stateful = set.clone();
+    stateful["spec"]["serviceName"] = "w".into();
+    let claim = json!({"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}});
+    vec![
+        (apps("deployments"), set.clone()),
+        (apps("replicasets"), set.clone()),
+        (apps("daemonsets"), set),
+        (apps("statefulsets"), stateful),
+        ("/apis/batch/v1/namespaces/default/jobs".into(), of(json!({"template": once.clone()}))),
+        (
+            "/apis/batch/v1/namespaces/default/cronjobs".into(),
+            of(json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": once}}})),
+        ),
+        (
+            "/api/v1/namespaces/default/replicationcontrollers".into(),
+            of(json!({"selector": {"app": "a"}, "template": template.clone()})),
+        ),
+        (
+            "/api/v1/namespaces/default/podtemplates".into(),
+            json!({"metadata": {"name": "w"}, "template": template}),
+        ),
+        (
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates".into(),
+            of(json!({"metadata": metadata, "spec": claim})),
+        ),
+    ]
 }

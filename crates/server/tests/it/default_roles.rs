@@ -146,7 +146,8 @@ async fn no_default_role_permits_more_than_in_kubernetes_but_for_what_is_documen
     let api = begun().await;
     let (ours, theirs) = (of_lazaret(&api.get(ROLES).await.expect(200)), of_kubernetes());
     let nothing = BTreeSet::new();
-    for (role, permits) in &ours {
+    // Those of Lazaret's controllers have a table and tests of their own.
+    for (role, permits) in ours.iter().filter(|(role, _)| !role.starts_with("system:lazaret")) {
         let known = theirs.get(role).unwrap_or(&nothing);
         let more = permits.difference(known);
         let unexpected: Vec<_> = more

@@ -5,6 +5,7 @@ mod address;
 mod attacks;
 mod certificates;
 mod chart_policies;
+mod controllers;
 mod corpus;
 mod custom;
 mod default_roles;

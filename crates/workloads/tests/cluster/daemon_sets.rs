@@ -292,6 +292,27 @@ fn a_pod_that_fails_is_replaced_at_once_and_one_that_fails_again_ever_later() {
     }
 }
 
+/// Whoever may write pods may write the count of failures: no number of failures makes the set wait longer than its longest pause, and what is no
+/// count is none.
+#[test]
+fn a_forged_count_of_failures_holds_its_own_set_for_a_while() {
+    for (seed, forged, at_most_secs) in [(50, "4294967295", 1_000), (51, "99999999999", 10), (52, "many", 10)]
+    {
+        let mut rig = with_nodes(seed, Faults::NONE, 1, &daemon_set(&json!({"maxUnavailable": 1})));
+        rig.settle(60);
+        let name = rig.live_pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let fail = |pod: &mut Value| {
+            pod["metadata"]["annotations"]["lazaret.dev/failures-before"] = json!(forged);
+            pod["status"] = json!({"phase": "Failed"});
+        };
+        rig.api.change(&resource::PODS, "default", &name, fail);
+        rig.pass(at_most_secs);
+        let pods = rig.live_pods();
+        assert_eq!(pods.len(), 1, "{forged}");
+        assert_ne!(pods[0]["metadata"]["name"], json!(name), "{forged}");
+    }
+}
+
 #[test]
 fn a_restart_in_an_update_loses_nothing() {
     for seed in 20..26 {

@@ -195,11 +195,14 @@ fn other_writes(world: &World) -> Vec<Row> {
     let role = json!({"node-role.kubernetes.io/control-plane": ""});
     let taints = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
     let tokens = format!("{ACCOUNTS}/default/token");
+    let unprepared = json!({"metadata": {"annotations": {"lazaret.dev/unprepared": "[]", "lazaret.dev/reports-unprepared": "true"}}});
     vec![
         row("register another node", "POST", "/api/v1/nodes", node("new", json!({}))).refused(elsewhere),
         row("register another node by applying it", "APPLY", "/api/v1/nodes/new?fieldManager=x", node("new", json!({}))).refused(elsewhere),
         row("register under a made-up name", "POST", "/api/v1/nodes", json!({"metadata": {"generateName": "mine"}})).refused(elsewhere),
         row("change another node", "PATCH", "/api/v1/nodes/other", json!({"spec": {"unschedulable": true}})).refused(elsewhere),
+        row("say what another node has unprepared", "MERGE", "/api/v1/nodes/other", unprepared.clone()).refused(elsewhere),
+        row("say through its status what another node has unprepared", "MERGE", "/api/v1/nodes/other/status", unprepared).refused(elsewhere),
         row("report another node", "PATCH", "/api/v1/nodes/other/status", json!({"status": {"phase": "x"}})).refused(elsewhere),
         row("delete another node", "DELETE", "/api/v1/nodes/other", Value::Null).refused(""),
         row("delete all nodes", "DELETE", "/api/v1/nodes", Value::Null).refused(""),
