@@ -64,6 +64,7 @@ const READERS: &[Reader] = &[
     Reader { made: Made::All("lazaret_model::GuardPreview"), ..status("GuardSelected") },
     status("GuardWindowStatus"),
     status("IncidentCost"),
+    status("IncidentDemand"),
     Reader { made: Made::All("lazaret_lifecycle::Entry"), ..status("IncidentEntry") },
     Reader { made: Made::All("lazaret_lifecycle::Handled"), ..status("IncidentHandled") },
     status("IncidentHeld"),

@@ -80,6 +80,7 @@ impl Lifecycle {
             self.complete(number, is_tainted);
         }
         self.sync_mode(now, number);
+        self.settle_demands(now, number);
         if is_bare {
             self.judge_return(now, number);
         }

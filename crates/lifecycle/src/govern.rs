@@ -1,6 +1,6 @@
 //! Which policy governs an incident: of those that enforce, that of the worst rule. Policies that observe are apart.
 
-use alloc::{format, sync::Arc};
+use alloc::{format, sync::Arc, vec::Vec};
 
 use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text, Timestamp};
@@ -9,7 +9,7 @@ use crate::{
     Lifecycle,
     incident::{Incident, Stage},
     machine::open_mut,
-    policy::{Flaps, Mode},
+    policy::{Flaps, Mode, Target},
     stages::{ITSELF, Wish, stage_of, waits_for},
     watcher::Fired,
 };
@@ -19,6 +19,8 @@ use crate::{
 pub(crate) struct Verdicts {
     pub(crate) enforced: Verdict,
     pub(crate) observed: Verdict,
+    /// Policies that enforce with a rule that demands to drain the device, by the first such rule.
+    pub(crate) drained: Vec<(Text, Fired)>,
     /// When to look again.
     pub(crate) wake: Option<Timestamp>,
 }
@@ -53,6 +55,10 @@ impl Lifecycle {
                 Mode::Observe => &mut verdicts.observed,
             };
             verdict.is_ill |= look.is_ill;
+            let demand = look.fired.iter().find(|fired| fired.target == Target::Drained);
+            if let Some(fired) = demand.filter(|_| policy.mode == Mode::Enforce) {
+                verdicts.drained.push((name.clone(), fired.clone()));
+            }
             look.fired.into_iter().for_each(|fired| verdict.add(name, fired));
         }
         verdicts
@@ -64,6 +70,7 @@ impl Lifecycle {
         if let Some((policy, fired)) = &verdicts.enforced.worst {
             self.end_observed(now, device, policy);
             self.fire(now, device, policy, fired);
+            self.note_demands(now, device, &verdicts.drained);
         }
         let is_observed = self.is_observed(device);
         if let Some((policy, fired)) = verdicts.observed.worst.as_ref().filter(|_| is_observed) {

@@ -236,7 +236,8 @@ impl Lifecycle {
         if let Some(hardware) = hardware {
             self.follow(now, &device.driver, &hardware);
         }
-        self.look(now, device);
+        // Others that went or came back at the same time count for its guards, and its signals come after this.
+        self.wakes.insert(device.clone(), Timestamp::EPOCH);
     }
 
     /// The device of an incident is gone with its node, or is back.
@@ -251,6 +252,9 @@ impl Lifecycle {
         if !is_gone {
             // A repair that was withdrawn has its whole time.
             incident.restart_repair(now);
+            // What did not exist was not calm. Its signals come after this.
+            let known = self.devices.get_mut(&incident.device);
+            known.into_iter().for_each(|known| known.calm_from = Some(now));
         }
         if let Some(policy) = self.policies.get(&incident.policy) {
             incident.waits_for = waits_for(policy, incident);

@@ -10,6 +10,8 @@ use crate::policy::TaintKeyValue;
 pub const TIMELINE_MAX: usize = 32;
 /// Namespaces that an incident names among those that it cost something. More are not named.
 pub const NAMESPACES_MAX: usize = 32;
+/// Policies that demand the repair of one device and are noted. More do not select one device.
+pub const DEMANDS_MAX: usize = 16;
 /// The part of an incident's name that comes from its device. With a digest and two numbers it stays within the 63 bytes of a label.
 const NAME_BYTES_MAX: usize = 36;
 
@@ -105,6 +107,8 @@ pub struct Incident {
     pub handled: Handled,
     /// The step that a guard does not permit yet.
     pub held: Option<Box<Held>>,
+    /// Policies whose verdict was Drained beside that of the policy that governs, in order; at most [`DEMANDS_MAX`].
+    pub demands: Box<[Demand]>,
     /// The object that was made for the task that was begun last. Only its result counts.
     pub task: Option<Box<TaskObject>>,
 }
@@ -118,6 +122,17 @@ pub struct TaskObject {
     pub name: Text,
     /// Its incarnation.
     pub uid: Uid,
+}
+
+/// The verdict Drained of a policy that did not govern the incident then. Its repair and its proof follow before the incident is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The policy.
+    pub policy: Text,
+    /// The rule that held.
+    pub rule: Text,
+    /// Whether the repair and the proof of this policy are done.
+    pub is_met: bool,
 }
 
 /// A step of a policy that a guard does not permit yet.

@@ -14,6 +14,7 @@ extern crate std;
 
 mod adopt;
 mod calm;
+mod demands;
 mod effect;
 mod govern;
 mod identity;
@@ -39,8 +40,8 @@ mod watcher;
 pub use effect::{Act, Effect, Input, JobResult, Repair};
 pub use identity::Presence;
 pub use incident::{
-    Cost, Entry, GONE_MS, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX,
-    TaskObject, Times, incident_name,
+    Cost, DEMANDS_MAX, Demand, Entry, GONE_MS, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage,
+    TIMELINE_MAX, TaskObject, Times, incident_name,
 };
 pub use limits::{Limit, Selected};
 pub use machine::Lifecycle;

@@ -83,6 +83,8 @@ struct Asks {
     is_decided: bool,
     /// It was permitted to the same incident.
     goes_on: bool,
+    /// It is gone with its node, and so are this many others that are out of service: they come back with it.
+    gone: u64,
 }
 
 /// A limit, and what incidents take of it.
@@ -129,15 +131,15 @@ impl Guarded {
         // A taint of an earlier incident that is about to go is no reason to permit another.
         let decided = self.decided.get(&unit).copied().unwrap_or_default();
         let is_shared = decided > usize::from(asks.is_decided);
-        let own = self.own.len() - usize::from(devices > 0);
-        let others = self.out() - u64::from(devices > 0 && !out.contains(&unit));
-        let has_room = (own as u64) < permitted && (out.contains(&unit) || others < permitted);
+        let own = (self.own.len() - usize::from(devices > 0)) as u64 + asks.gone;
+        let others = self.out() - u64::from(devices > 0 && !out.contains(&unit)) + asks.gone;
+        let has_room = own < permitted && (out.contains(&unit) || others < permitted);
         if is_shared || has_room {
             return None;
         }
         let message = format!(
             "DisruptionGuard {guard}: {} of {total} {counts} out of service{}, {permitted} permitted",
-            self.out(),
+            self.out() + asks.gone,
             within(*window_seconds)
         );
         Some((HeldReason::Breaker, message.into()))
@@ -257,14 +259,24 @@ impl Limits {
         self.take_all();
     }
 
+    /// How many others are out of service that are gone with their nodes, as this device is.
+    fn gone_beside(&self, device: &DeviceId, limit: &Limit) -> u64 {
+        if !self.gone.contains(device) {
+            return 0;
+        }
+        let others = self.gone.iter().filter(|other| *other != device && self.is_out(other));
+        others.filter(|other| limit.selects(other)).count() as u64
+    }
+
     /// The guard that keeps a device from being taken out of service by a policy, and why.
     /// `goes_on`: it was permitted to the same incident before.
     pub(crate) fn refusal(&self, device: &DeviceId, goes_on: bool) -> Option<(Text, HeldReason, Text)> {
         let is_decided = self.out.get(device).is_some_and(|out| out.is_decided);
-        let asks = Asks { is_out: self.is_out(device), is_decided, goes_on };
+        let asks = Asks { is_out: self.is_out(device), is_decided, goes_on, gone: 0 };
         let selecting = self.guarded.iter().filter(|guarded| guarded.limit.selects(device));
         selecting.into_iter().find_map(|guarded| {
-            let (reason, message) = guarded.refusal(device, asks)?;
+            let gone = self.gone_beside(device, &guarded.limit);
+            let (reason, message) = guarded.refusal(device, Asks { gone, ..asks })?;
             Some((guarded.limit.guard.clone(), reason, message))
         })
     }

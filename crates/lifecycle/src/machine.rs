@@ -308,6 +308,7 @@ impl Lifecycle {
 
     fn lose_policy(&mut self, now: Timestamp, name: &Text) {
         self.tallies.drop_policy(name);
+        self.drop_demands(name);
         let numbers = self.numbers_of(name);
         let observed = self.policies.get(name).is_some_and(|policy| policy.mode == Mode::Observe);
         // A device that a person gave up is for a person to decide.
@@ -332,6 +333,7 @@ impl Lifecycle {
             if incident.policy == *name {
                 incident.lose_policy();
                 self.record(number);
+                self.pass_on(now, number, "its policy is gone");
             } else {
                 self.drop_held(number);
             }
@@ -344,6 +346,9 @@ impl Lifecycle {
 
     /// The policy that wanted what a guard holds does not want it any more.
     pub(crate) fn drop_held(&mut self, number: u64) {
+        if self.hold_for_next(number) {
+            return;
+        }
         if let Some(incident) = open_mut(&mut self.incidents, number) {
             incident.held = None;
         }
@@ -371,6 +376,9 @@ impl Lifecycle {
         };
         let blocked = self.policies.get(&name).map(|policy| policy.blocked.clone());
         let is_new_block = before.as_ref().map(|before| before.blocked.clone()) != blocked;
+        if mode == Mode::Observe {
+            self.drop_demands(&name);
+        }
         for number in self.numbers_of(&name) {
             let Some(incident) =
                 invariant!(self.incidents.get(&number).cloned(), "an incident that was found is there")
@@ -381,6 +389,10 @@ impl Lifecycle {
                 if mode == Mode::Observe {
                     self.drop_held(number);
                 }
+                continue;
+            }
+            if mode == Mode::Observe && self.pass_on(now, number, "its policy observes from now on") {
+                self.look(now, &incident.device);
                 continue;
             }
             let was_gone = incident.waits_for == POLICY_GONE;

@@ -1,6 +1,6 @@
 //! The stages of an incident, and how it passes from one to the next.
 
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
 use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text, Timestamp};
@@ -130,6 +130,7 @@ impl Lifecycle {
             cost: Cost::default(),
             handled: Handled::default(),
             held: None,
+            demands: Box::default(),
             task: None,
         };
         incident.flaps = self.flaps_of(&incident);
@@ -223,6 +224,7 @@ impl Lifecycle {
             Stage::Probation => match self.probation(now, number, (is_ill, last, is_kept)) {
                 Proof::Waits(wake) => return wake,
                 Proof::Failed(why) => self.validated(now, number, Err(why)),
+                Proof::Given if self.hand_over(now, number, "probation is over") => return None,
                 Proof::Given => self.enter(now, number, Stage::Cleared, "probation is over".into(), &actor),
             },
         }
@@ -335,6 +337,8 @@ impl Lifecycle {
                 incident.is_enforced = true;
                 incident.times.repaired.get_or_insert(now);
                 incident.flaps.clear();
+                // A person answers for what any policy demanded.
+                incident.demands = Box::default();
                 (incident.step, incident.attempts) = (0, 0);
                 self.enter(now, number, Stage::Probation, cause("repaired"), who);
             }
@@ -486,7 +490,7 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    fn held(self, (guard, reason, message): Refusal) -> Held {
+    pub(crate) fn held(self, (guard, reason, message): Refusal) -> Held {
         let Self { policy, rule, taint, stage, .. } = self;
         Held { stage, policy, rule, taint, guard, reason, message }
     }
@@ -567,5 +571,8 @@ pub(crate) fn waits_for(policy: &Policy, incident: &Incident) -> Text {
         Stage::Abandoned => "a person".into(),
         Stage::Cleared => String::new(),
     };
-    text.into()
+    match incident.stage {
+        Stage::Draining | Stage::Repairing | Stage::Probation => (text + &incident.follows()).into(),
+        Stage::Suspect | Stage::Quarantined | Stage::Cleared | Stage::Abandoned => text.into(),
+    }
 }

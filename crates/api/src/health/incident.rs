@@ -1,8 +1,8 @@
 //! DeviceIncident and DeviceSignal, to and from their JSON.
 
 use lazaret_lifecycle::{
-    Acts, Cost, Entry, Handled, Held, HeldReason, Incident, PersonAct, Report, Signal, Source, Stage, Stored,
-    TaintKeyValue, TaskObject, Times,
+    Acts, Cost, DEMANDS_MAX, Demand, Entry, Handled, Held, HeldReason, Incident, PersonAct, Report, Signal,
+    Source, Stage, Stored, TaintKeyValue, TaskObject, Times,
 };
 use lazaret_model::{DeviceId, Text, Timestamp};
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ use crate::{
     field::Path,
     fields, format_time_precise, parse_time,
     wire::{
-        Act, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec, IncidentHeld,
-        IncidentTask, Instant, Nullable, ObjectMeta,
+        Act, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec, IncidentDemand,
+        IncidentHeld, IncidentTask, Instant, Nullable, ObjectMeta,
     },
 };
 
@@ -98,6 +98,7 @@ pub fn read_incident(json: &str) -> Result<Stored> {
         cost: Cost::default(),
         handled: Handled::default(),
         held: None,
+        demands: Box::default(),
         task: None,
     };
     if !status.0.stage.0.is_empty() {
@@ -164,6 +165,12 @@ fn add_status(incident: &mut Incident, status: DeviceIncidentStatus, path: &Path
         // An earlier version held what the policy of the incident wanted.
         held.policy = incident.policy.clone();
     }
+    let demand = |wire: IncidentDemand| Demand {
+        policy: wire.policy.0.into(),
+        rule: wire.rule.0.into(),
+        is_met: wire.met.0,
+    };
+    incident.demands = status.demands.0.into_iter().take(DEMANDS_MAX).map(demand).collect();
     let task = |task: IncidentTask| TaskObject {
         namespace: task.namespace.0.into(),
         name: task.name.0.into(),
@@ -252,6 +259,7 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
             "reason": held.reason.name(), "message": &*held.message,
         })
     });
+    let demand = |one: &Demand| json!({"policy": &*one.policy, "rule": &*one.rule, "met": one.is_met});
     let task = incident
         .task
         .as_ref()
@@ -293,6 +301,7 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
             "abandoned": at(handled.abandoned),
         },
         "held": held,
+        "demands": incident.demands.iter().map(demand).collect::<Vec<_>>(),
         "task": task,
     })
 }

@@ -27,8 +27,9 @@ pub(crate) use self::{
         DisruptionGuardSpec, DisruptionGuardStatus, GuardBreaker, GuardBreakerStatus, GuardConfirmAbove,
         GuardHeldTaint, GuardPause, GuardSelected, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob,
         HealthLasting, HealthRecovery, HealthRepair, HealthRequest, HealthRule, HealthServiceAccount,
-        HealthStep, HealthTaint, HealthTally, HealthValidation, IncidentEntry, IncidentHandled, IncidentHeld,
-        IncidentTask, IncidentTimes, ReplacementOptions, TaintOption, TaintReplacementPolicySpec,
+        HealthStep, HealthTaint, HealthTally, HealthValidation, IncidentDemand, IncidentEntry,
+        IncidentHandled, IncidentHeld, IncidentTask, IncidentTimes, ReplacementOptions, TaintOption,
+        TaintReplacementPolicySpec,
     },
     pod::{
         Affinity, Amounts, Container, ContainerStatus, LabelSelector, NodeAllocatableStatus, Pod, PodClaim,

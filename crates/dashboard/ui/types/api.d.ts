@@ -123,6 +123,11 @@ export interface DeviceIncident {
       outOfServiceSince?: string;
       podsEvicted?: number;
     };
+    demands?: Array<{
+      met?: boolean;
+      policy?: string;
+      rule?: string;
+    }>;
     device?: {
       device: string;
       driver: string;

@@ -7,6 +7,7 @@ mod alerts;
 mod children;
 mod idle;
 mod input;
+mod kept;
 mod objects;
 mod plan;
 mod scene;
@@ -33,6 +34,7 @@ use crate::{
 use alerts::Alerts;
 use children::Children;
 use idle::Looks;
+use kept::Kept;
 use state::{Queued, Written};
 use taints::Tainting;
 
@@ -67,6 +69,8 @@ pub struct Reconciler {
     tainting: Tainting,
     /// Which devices may be worked on.
     looks: Looks,
+    /// Jobs that keep their names.
+    kept: Kept,
     /// By incident: its task, and what is in the way of that.
     obstacles: BTreeMap<Text, (Text, Text)>,
     /// Which version of each policy's counts is stored.
@@ -103,6 +107,7 @@ impl Reconciler {
             touched: BTreeSet::new(),
             tainting: Tainting::default(),
             looks: Looks::default(),
+            kept: Kept::default(),
             obstacles: BTreeMap::new(),
             tallied: BTreeMap::new(),
             planned: Timestamp::EPOCH,
@@ -172,6 +177,7 @@ impl Reconciler {
                 self.queue.clear();
                 self.waiting.clear();
                 self.looks.clear();
+                self.kept.clear();
                 self.lifecycle.handle(now, CoreInput::Pause);
             }
             Input::Tick if self.leads => {
@@ -217,6 +223,7 @@ impl Reconciler {
             wake(retries, "a write is looked at again"),
             wake(expiry, "an incident has been over for long"),
             wake(self.next_end().filter(later), "an alert was not repeated for long"),
+            wake(self.kept.wake().filter(later), "a Job has ended for long"),
             wake(self.looks.wake(self.planned), "a taint has been seen for long enough"),
             wake(self.lifecycle.wake(), "a device is to be looked at again"),
         ])

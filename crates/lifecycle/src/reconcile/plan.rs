@@ -25,6 +25,7 @@ impl Reconciler {
     pub(super) fn plan(&mut self, now: Timestamp) {
         self.due_again(now);
         self.touched.extend(self.looks.due(now, self.planned));
+        self.touched.extend(self.kept.due(now));
         self.forget_unseen(now);
         while let Some(name) = self.touched.pop_first() {
             self.plan_incident(now, &name);
@@ -136,6 +137,7 @@ impl Reconciler {
                 Some((owner, incident)) => {
                     self.plan_child(now, (owner, incident), (wanted, &child), &mut scene);
                 }
+                None if self.keeps_name(now, &child) => {}
                 None => {
                     self.delete(now, &child);
                     // An earlier incident of the same name may have left it: its place is taken until it is gone.

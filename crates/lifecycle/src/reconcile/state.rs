@@ -43,12 +43,18 @@ pub(super) struct Written {
     pub(super) acts: Option<Box<Acts>>,
     pub(super) device: DeviceId,
     pub(super) serial: u32,
-    /// Since when it is over.
-    pub(super) over_since: Option<Timestamp>,
+    /// `None`: it is not over.
+    pub(super) over: Option<Box<Over>>,
+}
+
+/// The end of an incident.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) since: Timestamp,
     /// The policy by which its device was out of service: as long as its flaps count it is not removed for its age.
-    pub(super) returned_by: Option<Text>,
+    returned_by: Option<Text>,
     /// Its place among those that are over.
-    pub(super) over_at: Option<Timestamp>,
+    at: Timestamp,
 }
 
 impl Written {
@@ -66,9 +72,7 @@ impl Written {
             acts: None,
             device: incident.device.clone(),
             serial: incident.serial,
-            over_since: None,
-            returned_by: None,
-            over_at: None,
+            over: None,
         }
     }
 
@@ -105,7 +109,7 @@ impl Reconciler {
         for (name, written) in &mut self.incidents {
             (written.pending, written.number) = (None, None);
             written.wrote = written.shown;
-            match (&written.stored, written.over_since) {
+            match (&written.stored, written.over.as_ref().map(|over| over.since)) {
                 (Some(incident), _) => open.push((name.clone(), incident.clone(), written.acts())),
                 (None, at) => {
                     self.lifecycle.note_name(name, &written.device, written.serial);
@@ -170,7 +174,7 @@ impl Reconciler {
         let (is_open, since) = (incident.is_open(), incident.since);
         let mut known = self.incidents.remove(&name);
         self.take_back(&name, known.as_deref_mut(), (incident.stage, incident.tries));
-        if let Some(at) = known.as_ref().and_then(|known| known.over_at) {
+        if let Some(at) = known.as_ref().and_then(|known| Some(known.over.as_ref()?.at)) {
             self.over.remove(&(at, name.clone()));
         }
         if !is_open {
@@ -180,7 +184,7 @@ impl Reconciler {
         // The machine's incident and the stored one are mostly equal: they are shared.
         let stored = is_open.then(|| self.shared(known.as_deref(), incident.clone()));
         let is_known = known.as_ref().is_some_and(|known| known.number.is_some() || known.pending.is_some());
-        let written = Written {
+        let mut written = Written {
             uid: Some(uid),
             version: newer(before, version),
             number: known.as_ref().and_then(|known| known.number),
@@ -195,14 +199,15 @@ impl Reconciler {
             device: incident.device.clone(),
             serial: incident.serial,
             stored,
-            over_since: (!is_open).then_some(since),
-            returned_by: (!is_open && incident.cost.out_of_service_ms > 0).then(|| incident.policy.clone()),
-            over_at: None,
+            over: (!is_open).then(|| {
+                let was_out = incident.cost.out_of_service_ms > 0;
+                Box::new(Over { since, returned_by: was_out.then(|| incident.policy.clone()), at: since })
+            }),
         };
         let (number, found) = (written.number, written.stored.clone());
         let over_at = self.over_at(&written);
-        let written = Written { over_at, ..written };
-        if let Some(at) = over_at {
+        if let Some((at, over)) = over_at.zip(written.over.as_mut()) {
+            over.at = at;
             self.over.insert((at, name.clone()));
         }
         self.incidents.insert(name.clone(), Box::new(written));
@@ -228,8 +233,8 @@ impl Reconciler {
 
     /// Since when an incident counts as over: one whose flaps count for longer than incidents are kept, later by the difference.
     fn over_at(&self, written: &Written) -> Option<Timestamp> {
-        let since = written.over_since?;
-        let policy = written.returned_by.as_ref().and_then(|name| self.lifecycle.policy(name));
+        let Over { since, returned_by, .. } = &**written.over.as_ref()?;
+        let policy = returned_by.as_ref().and_then(|name| self.lifecycle.policy(name));
         let counts_ms = policy.map_or(0, Policy::flaps_count_for_ms);
         Some(since.plus_millis((counts_ms - self.history.keep_ms).max(0)))
     }
@@ -239,8 +244,8 @@ impl Reconciler {
         let all = self.incidents.iter();
         self.over = all.filter_map(|(name, written)| Some((self.over_at(written)?, name.clone()))).collect();
         for (at, name) in &self.over {
-            if let Some(written) = self.incidents.get_mut(name) {
-                written.over_at = Some(*at);
+            if let Some(over) = self.incidents.get_mut(name).and_then(|written| written.over.as_mut()) {
+                over.at = *at;
             }
         }
     }
@@ -293,8 +298,8 @@ impl Reconciler {
         // Effects of the machine for it are dropped.
         self.take_effects();
         let Some(written) = self.incidents.remove(name) else { return };
-        if let Some(at) = written.over_at {
-            self.over.remove(&(at, name.clone()));
+        if let Some(over) = &written.over {
+            self.over.remove(&(over.at, name.clone()));
         }
         self.not_before.remove(name);
         self.touched.insert(name.clone());

@@ -1,7 +1,8 @@
 //! Every stage has an end: a validation that does not end, a policy that is gone, a verdict that a guard held.
 
 use lazaret_lifecycle::{
-    Act, HeldReason, Incident, Input, Limit, Mode, Notice, Policy, Selected, Stage, WriteKind,
+    Act, Child, ChildKind, ChildTarget, HeldReason, Incident, Input, Limit, Mode, Notice, Policy, Selected,
+    Stage, WriteKind,
 };
 
 use crate::{
@@ -162,4 +163,39 @@ fn a_person_ends_what_a_guard_holds_and_so_does_a_policy_that_only_observes() {
     world.hear(Input::Policy(Box::new(Policy { mode: Mode::Observe, ..policy() })));
     world.pass(100 * MINUTE);
     assert_eq!(world.stage(), None);
+}
+
+#[test]
+fn the_jobs_of_an_incident_keep_their_names_until_no_late_request_makes_them_again() {
+    let mut server = Server::default();
+    let mut leader = Leader::begin(&server, 0, policy());
+    leader.raise("gpu-0", "xid", "79");
+    let (device, namespaces) = (device("gpu-0"), Vec::new());
+    leader.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces, stays: "".into() }));
+    let jobs = |server: &Server| {
+        server
+            .children
+            .values()
+            .filter(|child| child.target.kind() == ChildKind::Job)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        leader.work(&mut server, |_| false);
+        for job in jobs(&server) {
+            let done = Child { target: ChildTarget::Job { result: Some(Ok(())) }, ..job.clone() };
+            server.children.insert((ChildKind::Job, job.name), done);
+        }
+        leader.see(&server);
+    }
+    leader.work(&mut server, |_| false);
+    leader.now += 31 * MINUTE;
+    leader.work(&mut server, |_| false);
+    let incident = &server.incidents.values().next().unwrap().incident;
+    assert_eq!(incident.stage, Stage::Cleared);
+    assert_eq!((server.tainted().len(), jobs(&server).len()), (0, 2), "their names are taken");
+    assert!(leader.core.next_wake().is_some_and(|wake| wake.at <= at(leader.now + MINUTE)));
+    leader.now += MINUTE;
+    leader.work(&mut server, |_| false);
+    assert_eq!(jobs(&server), []);
 }

@@ -123,3 +123,50 @@ fn a_device_that_was_given_up_stays_so_until_a_person_decides() {
     world.pass(2 * GONE_MS);
     assert_eq!(world.stage(), Some(Stage::Abandoned));
 }
+
+#[test]
+fn what_did_not_exist_was_not_calm() {
+    let suspect = Policy { rules: vec![rule("hot", r#"signal.key == "hot""#, Target::Suspect)], ..policy() };
+    let mut world = World::new(suspect);
+    raise(&mut world, "gpu-0");
+    world.hear(Input::DeviceGone(device("gpu-0")));
+    world.presence("gpu-0", Presence::Gone);
+    world.pass(GONE_MS / 2);
+    world.presence("gpu-0", Presence::Unpublished);
+    world.pass(14 * MINUTE);
+    assert_eq!(world.stage(), Some(Stage::Suspect), "its time begins with its return");
+    world.pass(2 * MINUTE);
+    assert_eq!(world.stage(), None);
+}
+
+#[test]
+fn of_devices_that_are_gone_with_their_node_no_more_are_taken_out_than_permitted_on_its_return() {
+    let mut world = World::new(hot());
+    let none = |permitted| {
+        Input::Limits(vec![Limit {
+            guard: "g".into(),
+            selects: Selected::All,
+            counts: "devices",
+            window_seconds: 0,
+            permitted: Some(permitted),
+            total: 2,
+            out: BTreeSet::new(),
+            unnamed: 0,
+            stops: None,
+        }])
+    };
+    world.publish("gpu-1", "uuid-1");
+    world.hear(none(0));
+    raise(&mut world, "gpu-0");
+    raise(&mut world, "gpu-1");
+    for presence in [Presence::Gone, Presence::Published] {
+        world.presence("gpu-0", presence);
+        world.presence("gpu-1", presence);
+        world.pass(MINUTE);
+        world.hear(none(1));
+        world.pass(MINUTE);
+        let stages = ["gpu-0", "gpu-1"].map(|name| stage_of(&world, name));
+        let out = stages.iter().filter(|stage| **stage == Some(Stage::Quarantined)).count();
+        assert_eq!(out, 1, "{presence:?}: {stages:?}");
+    }
+}

@@ -11,6 +11,7 @@ mod calm;
 mod clocks;
 mod cluster;
 mod counts;
+mod demands;
 mod ends;
 mod flaps;
 mod gone;

@@ -56,8 +56,11 @@ impl World {
                 None,
             ),
             WriteKind::Run { owner, name, incident, .. } => {
-                self.check_run_is_stored(owner, incident);
-                self.check_device_is_idle(owner, incident);
+                // Asked for once more, it does not begin again.
+                if !self.health.jobs.contains_key(name) {
+                    self.check_run_is_stored(owner, incident);
+                    self.check_device_is_idle(owner, incident);
+                }
                 (self.run_job(owner, name), None, None)
             }
             WriteKind::Delete(ChildKind::Job, _, name, uid) => {
@@ -122,6 +125,7 @@ impl World {
             twin: None,
             cost: Cost::default(),
             held: None,
+            demands: Box::default(),
             ..opened
         };
         self.health.stages.insert(uid.clone(), (opened.stage, false));
