@@ -13,7 +13,9 @@ use lazaret_fleet::{DeviceRef, ShapeId, Snapshot};
 use lazaret_model::{AttrNames, AttrValue, Text};
 use rustc_hash::FxBuildHasher;
 
-use crate::meter::{ASK_UNITS, COMPILE_BYTE_UNITS, COMPILE_UNITS, Meter};
+use crate::meter::{
+    ASK_UNITS, COMPILE_BYTE_UNITS, COMPILE_UNITS, LOOKUP_BYTES_PER_UNIT, LOOKUP_UNITS, Meter, units,
+};
 
 /// Beyond this many remembered answers, the answers are forgotten.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -135,6 +137,7 @@ impl Expressions {
         // A lookup by reference would need a borrowed key type; texts are cheap to clone.
         let key = (usage, expression.clone());
         if let Some(&id) = self.ids.get(&key) {
+            self.meter.spend(LOOKUP_UNITS + units(expression.len()) / LOOKUP_BYTES_PER_UNIT);
             self.expressions[id as usize].used = self.searches;
             return id;
         }
@@ -143,7 +146,9 @@ impl Expressions {
             Use::Derived => lazaret_cel::compile_derived(expression, &Env::stored()),
         }
         .map_err(|error| error.to_string());
-        self.meter.spend(COMPILE_UNITS + COMPILE_BYTE_UNITS * expression.len() as u64);
+        let patterns = lazaret_cel::pattern_units(expression);
+        self.meter
+            .spend(patterns.saturating_add(COMPILE_UNITS + COMPILE_BYTE_UNITS * units(expression.len())));
         self.meter.learn();
         let bound =
             self.snapshot.as_ref().and_then(|snapshot| Some(program.as_ref().ok()?.bind(snapshot.names())));

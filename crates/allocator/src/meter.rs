@@ -11,6 +11,10 @@ pub(crate) const ASK_UNITS: u64 = 20;
 pub(crate) const COMPILE_UNITS: u64 = 2_000;
 /// Each byte of it.
 pub(crate) const COMPILE_BYTE_UNITS: u64 = 100;
+/// An expression that was compiled before.
+pub(crate) const LOOKUP_UNITS: u64 = 5;
+/// Of which so many bytes are hashed and compared for another unit.
+pub(crate) const LOOKUP_BYTES_PER_UNIT: u64 = 64;
 /// A node that is looked at.
 pub(crate) const NODE_UNITS: u64 = 100;
 /// A step of a search.

@@ -47,6 +47,6 @@ pub use eval::time::{read_instant, write_instant};
 pub use expression::{Expression, Wanted, compile_expression};
 pub use limits::{COST_MAX, EXPRESSION_LENGTH_MAX};
 pub use pattern::Pattern;
-pub use program::{Bound, Look, Outcome, Program, compile, compile_derived};
+pub use program::{Bound, Look, Outcome, Program, compile, compile_derived, pattern_units};
 pub use reads::Reads;
 pub use rule::{Rule, Shape, Variables, compile_message, compile_rule};

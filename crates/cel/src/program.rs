@@ -14,7 +14,7 @@ use crate::{
     limits::{COST_MAX, EXPRESSION_LENGTH_MAX},
     plan::{Plan, plan},
     reads::Reads,
-    syntax::parse,
+    syntax::{ast::Literal, parse},
 };
 
 /// Compiles an expression that says whether a device is wanted.
@@ -23,6 +23,24 @@ use crate::{
 /// When it is too long, not CEL, ill-typed, of another type than bool, or too expensive.
 pub fn compile(expr: &str, env: &Env) -> Result<Program, CompileError> {
     build(expr, *env, Purpose::Selector)
+}
+
+/// The units of work that the regular expressions of a source take to compile at most, beside what its length says. One of them is what a
+/// unit of cost takes.
+#[must_use]
+pub fn pattern_units(expr: &str) -> u64 {
+    let names = ["matches", "find"];
+    if expr.len() > EXPRESSION_LENGTH_MAX || !names.iter().any(|name| expr.contains(name)) {
+        return 0;
+    }
+    // What cannot be parsed is not compiled.
+    let Ok(ast) = parse(expr) else { return 0 };
+    let texts = ast.ids().filter_map(|id| match ast.literal(id) {
+        Some(Literal::String(text)) => Some(text),
+        Some(_) | None => None,
+    });
+    // A pattern that is put together of several has the characters of one and the repetitions of another.
+    texts.map(|text| crate::ext::regexes::compile_units(text)).fold(0, u64::saturating_add)
 }
 
 /// Compiles an expression that computes an attribute of a device.
@@ -142,7 +160,7 @@ impl Bound {
         self.matches_with_cost(device).0
     }
 
-    /// The same, and what it cost. A comparison with constants that needs no machine counts as nothing.
+    /// The same, and what it cost, with the patterns that were compiled for it. A comparison with constants that needs no machine counts as nothing.
     #[inline]
     pub fn matches_counted<D: Device + ?Sized>(&self, device: &D) -> (Outcome, u64) {
         if !device.has_unsupported_value()
@@ -150,7 +168,9 @@ impl Bound {
         {
             return (if holds { Outcome::Match } else { Outcome::NoMatch }, 0);
         }
-        self.matches_with_cost(device)
+        let (result, cost) =
+            self.run(&device, |machine| (machine.run_condition(), machine.cost() + machine.pattern_units()));
+        (outcome(result), cost)
     }
 
     /// The fields of a device that it reads, apart from the driver: devices of one driver that agree on them get the same
@@ -167,13 +187,8 @@ impl Bound {
 
     /// Whether a device is wanted, and what it cost to find out.
     pub fn matches_with_cost<D: Device + ?Sized>(&self, device: &D) -> (Outcome, u64) {
-        let (result, cost) = self.run(&device, |machine| machine.run_condition());
-        let outcome = match result {
-            Ok(true) => Outcome::Match,
-            Ok(false) => Outcome::NoMatch,
-            Err(error) => Outcome::Error(error),
-        };
-        (outcome, cost)
+        let (result, cost) = self.run(&device, |machine| (machine.run_condition(), machine.cost()));
+        (outcome(result), cost)
     }
 
     /// The attribute that it computes for a device.
@@ -186,20 +201,29 @@ impl Bound {
 
     /// The same, and what it cost.
     pub fn derive_with_cost<D: Device + ?Sized>(&self, device: &D) -> (Result<AttrValue, EvalError>, u64) {
-        self.run(&device, |machine| machine.run().and_then(|value| attribute(&value)))
+        self.run(&device, |machine| {
+            let made = machine.run().and_then(|value| attribute(&value));
+            (made, machine.cost() + machine.pattern_units())
+        })
     }
 
     fn run<T>(
         &self,
         device: &dyn Device,
-        evaluate: impl FnOnce(&mut Machine<'_>) -> Result<T, EvalError>,
+        evaluate: impl FnOnce(&mut Machine<'_>) -> (Result<T, EvalError>, u64),
     ) -> (Result<T, EvalError>, u64) {
         if device.has_unsupported_value() {
             return (Err(EvalError::new("the device has an attribute with an unsupported value")), 0);
         }
-        let mut machine = Machine::new(&self.program.0.plan, &self.ids, Context::of(device));
-        let result = evaluate(&mut machine);
-        (result, machine.cost())
+        evaluate(&mut Machine::new(&self.program.0.plan, &self.ids, Context::of(device)))
+    }
+}
+
+fn outcome(result: Result<bool, EvalError>) -> Outcome {
+    match result {
+        Ok(true) => Outcome::Match,
+        Ok(false) => Outcome::NoMatch,
+        Err(error) => Outcome::Error(error),
     }
 }
 

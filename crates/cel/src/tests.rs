@@ -251,3 +251,28 @@ fn programs_can_be_shared_between_threads() {
     is_shareable::<crate::Program>();
     is_shareable::<crate::Bound>();
 }
+
+/// A short pattern can take milliseconds to compile: an expression that makes many of them ends.
+#[test]
+fn patterns_that_are_put_together_while_an_expression_runs_have_a_budget() {
+    let (device, names) = device();
+    let run = |source: &str| {
+        let program = compile(source, &Env::stored()).unwrap().bind(&names);
+        program.matches_counted(&device)
+    };
+    let each = |pattern: &str| format!("lists.range(1000).all(x, !'b'.matches({pattern}))");
+    let (outcome, units) = run(&each("'(.{30}){3' + (x > 500 ? '0' : '1') + '}'"));
+    assert!(matches!(&outcome, Outcome::Error(error) if error.is_cost_exceeded()), "{outcome:?}");
+    assert!(units <= 4 * crate::COST_MAX, "{units}");
+    let (outcome, units) = run(&each("'(.{30}){' + string(x % 30 + 1) + '}'"));
+    assert!(matches!(&outcome, Outcome::Error(error) if error.is_cost_exceeded()), "{outcome:?}");
+    assert!(units <= 4 * crate::COST_MAX, "{units}");
+    // One that stays the same is compiled once, and small ones are as good as free.
+    assert_eq!(run(&each("'a{3' + '0}'")).0, Outcome::Match);
+    assert_eq!(run("lists.range(20).all(x, !'b'.matches('a' + string(x)))").0, Outcome::Match);
+    // What Kubernetes charges stays what it charges.
+    let (plain, priced) = ("'b'.matches('a{30}')", "'b'.matches('a{3' + '0}')");
+    let cost =
+        |source: &str| compile(source, &Env::stored()).unwrap().bind(&names).matches_with_cost(&device).1;
+    assert!(cost(priced) < cost(plain) + 10, "{}", cost(priced));
+}

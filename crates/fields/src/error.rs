@@ -27,6 +27,8 @@ pub enum FieldProblem {
     Duplicate(Value),
     /// Not one of the values that exist.
     NotSupported(Value, Vec<String>),
+    /// The fields of the object do not go together.
+    Unfit(String),
     /// It may not be set, or not by this user.
     Forbidden(String),
     /// More bytes than this.
@@ -47,7 +49,7 @@ impl FieldError {
     pub fn reason(&self) -> &'static str {
         match self.problem {
             FieldProblem::Required(_) => "FieldValueRequired",
-            FieldProblem::Invalid(..) => "FieldValueInvalid",
+            FieldProblem::Invalid(..) | FieldProblem::Unfit(_) => "FieldValueInvalid",
             FieldProblem::Duplicate(_) => "FieldValueDuplicate",
             FieldProblem::NotSupported(..) => "FieldValueNotSupported",
             FieldProblem::Forbidden(_) => "FieldValueForbidden",
@@ -80,6 +82,7 @@ impl fmt::Display for FieldProblem {
         match self {
             Self::Required(text) => detail(f, "Required value", text),
             Self::Invalid(value, text) => detail(f, &format!("Invalid value: {value}"), text),
+            Self::Unfit(text) => detail(f, "Invalid value", text),
             Self::Duplicate(value) => write!(f, "Duplicate value: {value}"),
             Self::NotSupported(value, known) => {
                 let known: Vec<String> = known.iter().map(|name| format!("{name:?}")).collect();

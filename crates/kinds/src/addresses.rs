@@ -85,6 +85,17 @@ fn without_leading_zeros(text: &str) -> String {
     text.split('.').map(shorten).collect::<Vec<_>>().join(".")
 }
 
+/// What is said of a network that is none.
+pub(crate) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+
+/// Address and length of the prefix.
+pub(crate) fn cidr(text: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let bits: u32 = bits.parse().ok()?;
+    (bits <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, bits))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

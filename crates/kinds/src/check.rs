@@ -236,6 +236,24 @@ pub(crate) fn one_of(errors: &mut Errors, path: &Path<'_>, text: &str, known: &[
     }
 }
 
+/// `example.com/controller`: a domain and a path.
+pub(crate) fn domain_prefixed_path(errors: &mut Errors, path: &Path<'_>, said: &str) {
+    const USUAL: &str = "/-._~%!$&'()*+,;=:";
+    match said.split_once('/') {
+        _ if said.is_empty() => errors.required(path, ""),
+        Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
+            name(errors, path, domain, validate_dns_subdomain);
+            if !rest.chars().all(|c| c.is_ascii_alphanumeric() || USUAL.contains(c)) {
+                let regex = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
+                errors.invalid(path, rest, format!("Invalid path (regex used for validation is '{regex}')"));
+            }
+        }
+        Some(_) | None => {
+            errors.invalid(path, said, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+        }
+    }
+}
+
 /// A text that is none of the known ones.
 pub(crate) fn not_supported(text: &str, known: &[&str]) -> FieldProblem {
     FieldProblem::NotSupported(text.into(), known.iter().map(|name| (*name).to_owned()).collect())

@@ -4,10 +4,33 @@ use lazaret_json::Value;
 
 use crate::{
     Column, Context, Errors, Rules,
+    gate::{Gate, drop_disabled},
     kind::age,
     path::Path,
-    value::{has, number, text},
+    value::{has, number, remove, text},
 };
+
+/// Fields of coordinated leader election.
+const GATES: &[Gate] = &[
+    Gate {
+        features: &["CoordinatedLeaderElection"],
+        in_use: |lease| has(&lease["spec"], "strategy"),
+        clear: |lease| clear(lease, "strategy"),
+    },
+    Gate {
+        features: &["CoordinatedLeaderElection"],
+        in_use: |lease| has(&lease["spec"], "preferredHolder"),
+        clear: |lease| clear(lease, "preferredHolder"),
+    },
+];
+
+fn clear(lease: &mut Value, field: &str) {
+    if has(&lease["spec"], field)
+        && let Some(spec) = lease.get_mut("spec")
+    {
+        remove(spec, field);
+    }
+}
 
 /// Leases.
 #[derive(Debug)]
@@ -16,6 +39,14 @@ pub(crate) struct Lease;
 impl Rules for Lease {
     fn may_exceed_limits(&self) -> bool {
         true
+    }
+
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        drop_disabled(GATES, object, None, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        drop_disabled(GATES, new, Some(old), context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

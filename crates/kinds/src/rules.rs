@@ -31,6 +31,11 @@ pub trait Rules: Send + Sync {
         keep_status(new, old);
     }
 
+    /// Whether other labels are another generation, as other contents are.
+    fn labels_are_contents(&self) -> bool {
+        false
+    }
+
     /// Validates the change from `old` to `new`.
     fn validate_update(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 

@@ -10,15 +10,16 @@ use lazaret_model::{ClaimSpec, ResourceClaim, Uid};
 
 use crate::{causes::Cause, search::SavedSearch};
 
-/// The units of a turn: some tens of milliseconds, as long as another pod waits at most for one that is hard to place.
-pub const TURN_UNITS: u64 = 4_000_000;
+/// The units of a turn: some ten milliseconds, about as much as one selector may cost. A pod of another namespace waits for several of them until
+/// it runs: before the decision, before its claim is written, and before it is bound.
+pub const TURN_UNITS: u64 = 1_000_000;
 
 // DEVIATION(attempt-budget): Kubernetes gives up a node after 10 s by the clock, and begins anew.
 /// The units of an attempt: some seconds, after which the pod backs off. Results found until then are kept.
-pub const ATTEMPT_UNITS: u64 = 100 * TURN_UNITS;
+pub const ATTEMPT_UNITS: u64 = 400 * TURN_UNITS;
 
 /// A turn that gets no further is followed by one twice as long, so often at most.
-pub(crate) const DOUBLINGS_MAX: u32 = 3;
+pub(crate) const DOUBLINGS_MAX: u32 = 5;
 
 /// Attempts that are remembered; beyond them, the oldest begins anew.
 const REMEMBERED_MAX: usize = 64;

@@ -10,7 +10,7 @@ use core::cmp::Reverse;
 use lazaret_model::{Text, Timestamp};
 
 /// A decision that costs no more than this part of a turn is not charged: ordinary pods keep the order of Kubernetes.
-const FREE_PART: u64 = 40;
+const FREE_PART: u64 = 10;
 
 /// The highest priority first; of equal ones those whose attempt was not begun, then who came first.
 type Entry = (Reverse<i32>, bool, Timestamp, u32);

@@ -1,6 +1,7 @@
 //! The evaluator: steps in, a value out, every step paid for.
 
 use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
+use core::cell::RefCell;
 
 use lazaret_model::AttrId;
 
@@ -10,6 +11,7 @@ use super::{
     cost::{self, LIST_PRICE, MAP_PRICE},
     functions, lists,
     outcome::{Outcome, unfit},
+    patterns::Patterns,
     texts,
     value::{Map, Str, Value},
 };
@@ -26,6 +28,7 @@ pub(crate) struct Machine<'v> {
     pub(super) ids: &'v [AttrId],
     pub(super) context: Context<'v>,
     cost: u64,
+    patterns: RefCell<Patterns>,
     pub(super) locals: Vec<Local<'v>>,
 }
 
@@ -43,7 +46,8 @@ const EQUALS_PRICE: Price = Price { function: FunctionCost::Equals, overload: Co
 
 impl<'v> Machine<'v> {
     pub(crate) fn new(plan: &'v Plan, ids: &'v [AttrId], context: Context<'v>) -> Self {
-        Self { plan, ids, context, cost: 0, locals: vec![Local::Pending(plan.root); plan.locals] }
+        let locals = vec![Local::Pending(plan.root); plan.locals];
+        Self { plan, ids, context, cost: 0, patterns: RefCell::default(), locals }
     }
 
     /// The value of the whole expression.
@@ -71,6 +75,11 @@ impl<'v> Machine<'v> {
     /// The cost so far.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// The units of work beside the cost, for patterns that were compiled.
+    pub(crate) fn pattern_units(&self) -> u64 {
+        self.patterns.borrow().units()
     }
 
     #[inline]
@@ -252,7 +261,11 @@ impl<'v> Machine<'v> {
 
     #[inline(never)]
     fn call(&mut self, call: &Call) -> Outcome<'v> {
-        let function = |machine: &Self, args: &[Value<'v>]| functions::call(machine.context, call.func, args);
+        let function = |machine: &Self, args: &[Value<'v>]| {
+            let by_pattern = matches!(call.func, Func::Matches | Func::Find | Func::FindAll)
+                .then(|| machine.patterns.borrow_mut().call(call.func, args));
+            by_pattern.flatten().unwrap_or_else(|| functions::call(machine.context, call.func, args))
+        };
         match call.args.len() {
             0 => self.call_of::<0>(call, function),
             1 => self.call_of::<1>(call, function),

@@ -19,6 +19,7 @@ mod length;
 mod lists;
 mod machine;
 mod outcome;
+mod patterns;
 pub(crate) mod quick;
 mod resolve;
 mod texts;

@@ -10,6 +10,7 @@ use core::fmt;
 pub(crate) mod format;
 pub(crate) mod named_format;
 pub(crate) mod net;
+pub(crate) mod pattern_work;
 pub(crate) mod quote;
 pub(crate) mod regexes;
 pub(crate) mod strings;

@@ -14,7 +14,7 @@ use core::str::Chars;
 
 use regex::{Regex, RegexBuilder};
 
-use super::ExtError;
+use super::{ExtError, pattern_work};
 
 /// Memory a compiled pattern may take. Kubernetes allows more; a selector has no use for it.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
@@ -24,7 +24,7 @@ const REPEAT_MAX: u32 = 1_000;
 
 /// Compiles a pattern; the error is what `matches`, `find` and `findAll` answer.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, ExtError> {
-    let translated = Translator::new(pattern).run().map_err(|reason| illegal(&reason))?;
+    let (translated, _) = Translator::new(pattern).run().map_err(|reason| illegal(&reason))?;
     RegexBuilder::new(&translated).size_limit(COMPILED_BYTES_MAX).build().map_err(|error| {
         if let regex::Error::CompiledTooBig(limit) = error {
             illegal(&format!("needs more than {limit} bytes"))
@@ -32,6 +32,11 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, ExtError> {
             illegal(&summary(&error))
         }
     })
+}
+
+/// The units of work that it takes at most to compile a pattern. One that is illegal is not compiled.
+pub(crate) fn compile_units(pattern: &str) -> u64 {
+    Translator::new(pattern).run().map_or(0, |(translated, copies)| pattern_work::units(&translated, copies))
 }
 
 /// `string.find(pattern)`: the leftmost match, or the empty string.
@@ -90,7 +95,8 @@ impl<'p> Translator<'p> {
         }
     }
 
-    fn run(mut self) -> Result<String, String> {
+    /// The pattern in the other dialect, and how often one item of it is repeated at most.
+    fn run(mut self) -> Result<(String, u32), String> {
         while let Some(c) = self.chars.next() {
             match c {
                 '\\' => self.escape()?,
@@ -119,7 +125,7 @@ impl<'p> Translator<'p> {
         if self.levels.len() != 1 {
             return Err("missing closing )".to_owned());
         }
-        Ok(self.out)
+        Ok((self.out, self.levels.first().map_or(1, |level| level.largest)))
     }
 
     fn item(&mut self) {

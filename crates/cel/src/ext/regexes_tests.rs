@@ -122,3 +122,22 @@ fn all_matches_up_to_a_limit() {
     let stars = compile("a*").unwrap();
     assert_eq!(find_all(&stars, "baaau", -1), vec!["", "aaa", ""]);
 }
+
+/// Each takes milliseconds to compile, or hardly anything.
+#[test]
+fn the_work_of_a_pattern_is_known_before_it_is_compiled() {
+    for (pattern, least, most) in [
+        ("^A100-.*$", 2_000, 5_000),
+        (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", 2_000, 6_000),
+        (r"^[a-z]{1,63}$", 2_000, 40_000),
+        ("(.{30}){30}", 900_000, 2_000_000),
+        ("[^a]{1000}", 1_000_000, 2_000_000),
+        (r"(\pL\PL){5}", 200_000, 400_000),
+        (r"[\x{100}-\x{10ffff}]{500}", 500_000, 2_000_000),
+        ("(?i)(?:k|s){1000}", 400_000, 4_000_000),
+    ] {
+        let units = compile_units(pattern);
+        assert!((least..=most).contains(&units), "{pattern}: {units}");
+    }
+    assert_eq!(compile_units("a{1001}"), 0, "refused before it is compiled");
+}

@@ -280,7 +280,7 @@ impl Planner<'_, '_> {
 
     /// A call whose arguments are all known, if what it makes is one plain value.
     fn fold_constant_call(&self, call: &Call) -> Option<Op> {
-        if call.func == Func::Range {
+        if call.func == Func::Range || self.computes_pattern(call) {
             return None;
         }
         let (mut args, mut spent) = (Vec::with_capacity(call.args.len()), 0);
@@ -296,6 +296,12 @@ impl Planner<'_, '_> {
             return None;
         }
         Some(Op::Priced(made.to_static()?, spent + price))
+    }
+
+    /// A pattern that is put together: compiled when it runs, where its work counts.
+    fn computes_pattern(&self, call: &Call) -> bool {
+        matches!(call.func, Func::Matches | Func::Find | Func::FindAll)
+            && call.args.get(1).is_some_and(|arg| self.constant(*arg).is_none())
     }
 
     fn with_pattern(&self, id: NodeId, call: Call) -> Made<Op> {

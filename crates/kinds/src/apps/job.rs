@@ -3,10 +3,10 @@
 use lazaret_json::{Value, json};
 use lazaret_model::human_duration;
 
-use super::{cells::wide, template};
+use super::{cells::wide, failure_policy, template};
 use crate::{
-    Column, Context, Errors, Rules,
-    check::immutable,
+    Column, Context, Errors, FieldProblem, Rules,
+    check::{domain_prefixed_path, immutable, not_supported},
     gate::{Gate, drop_disabled},
     kind::{age, since},
     path::Path,
@@ -36,6 +36,8 @@ const INDEXES_MAX: i64 = 100_000;
 const COMPLETIONS_SOFT_MAX: i64 = 100_000;
 /// Those lower limits.
 const INDEXES_OF_MANY_MAX: i64 = 10_000;
+/// The name of another controller of a job.
+const MANAGER_BYTES_MAX: usize = 63;
 const NOT_NEGATIVE: &[&str] = &[
     "parallelism",
     "completions",
@@ -102,20 +104,21 @@ impl Rules for Job {
                 errors.invalid(path.field(field), number(spec, field), "must be greater than or equal to 0");
             }
         }
-        validate_indexes(spec, &path, errors);
-        for (at, rule) in list(&spec["podFailurePolicy"], "rules").iter().enumerate() {
-            if text(rule, "action") == "FailIndex" && !has(spec, "backoffLimitPerIndex") {
-                let policy = path.field("podFailurePolicy");
-                let (rules, why) = (policy.field("rules"), "requires the backoffLimitPerIndex to be set");
-                errors.invalid(rules.index(at).field("action"), "FailIndex", why);
+        if has(spec, "managedBy") {
+            let (path, manager) = (path.field("managedBy"), text(spec, "managedBy"));
+            domain_prefixed_path(errors, &path, manager);
+            if manager.len() > MANAGER_BYTES_MAX {
+                errors.push(path, FieldProblem::TooLong(MANAGER_BYTES_MAX));
             }
         }
+        validate_indexes(spec, &path, errors);
+        failure_policy::validate(errors, &path, spec);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
         self.validate_create(new, context, errors);
         let path = Path::root("spec");
-        for field in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"] {
+        for field in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"] {
             immutable(errors, &path.field(field), &new["spec"], &old["spec"], field);
         }
         let started = !is_true(&old["spec"], "suspend") || has(&old["status"], "startTime");
@@ -159,10 +162,14 @@ impl Rules for Job {
 
 /// Fields that have to do with indexes.
 fn validate_indexes(spec: &Value, path: &Path, errors: &mut Errors) {
+    let (mode, modes) = (text(spec, "completionMode"), &["NonIndexed", "Indexed"]);
+    if has(spec, "completionMode") && !modes.contains(&mode) {
+        errors.push(path.field("completionMode"), not_supported(mode, modes));
+    }
     if has(spec, "maxFailedIndexes") && !has(spec, "backoffLimitPerIndex") {
         errors.required(path.field("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
     }
-    if text(spec, "completionMode") != "Indexed" {
+    if mode != "Indexed" {
         for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if has(spec, field) {
                 errors.invalid(path.field(field), number(spec, field), "requires indexed completion mode");
@@ -217,6 +224,7 @@ pub(super) fn default_spec(spec: &mut Value) {
     );
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
+    failure_policy::default(spec);
     let replacement = if has(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     fill(spec, "podReplacementPolicy", replacement);
 }

@@ -4,6 +4,7 @@ mod cells;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod failure_policy;
 mod job;
 mod replica_set;
 mod rolling;

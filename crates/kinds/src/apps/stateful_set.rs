@@ -64,6 +64,13 @@ impl Rules for StatefulSet {
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let (spec, path) = (&object["spec"], Path::root("spec"));
         template::validate(errors, &path, &with_claims(spec), &["Always"]);
+        let (policy, policies) = (text(spec, "podManagementPolicy"), ["OrderedReady", "Parallel"]);
+        if policy.is_empty() {
+            errors.required(path.field("podManagementPolicy"), "");
+        } else if !policies.contains(&policy) {
+            let why = "must be 'OrderedReady' or 'Parallel'";
+            errors.invalid(path.field("podManagementPolicy"), policy, why);
+        }
         rolling::stateful_set(errors, &path.field("updateStrategy"), &spec["updateStrategy"]);
         for (at, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
             let path = path.field("volumeClaimTemplates");

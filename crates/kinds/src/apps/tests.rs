@@ -312,7 +312,7 @@ fn limits_of_a_job_for_each_index() {
         (json!({"backoffLimitPerIndex": 0, "completions": 100_001}), &[format!("{most} Required")]),
         (many, &[format!("{most} Invalid"), "spec.parallelism Invalid".to_owned()]),
         (
-            json!({"podFailurePolicy": {"rules": [{"action": "FailIndex"}]}}),
+            json!({"podFailurePolicy": {"rules": [{"action": "FailIndex", "onPodConditions": [{"type": "Ready"}]}]}}),
             &["spec.podFailurePolicy.rules[0].action Invalid".to_owned()],
         ),
     ] {
@@ -321,4 +321,71 @@ fn limits_of_a_job_for_each_index() {
     let made = wrong(json!({"backoffLimitPerIndex": 1})).object;
     assert_eq!(made["spec"]["backoffLimit"], i32::MAX);
     assert_eq!(wrong(json!({})).object["spec"]["backoffLimit"], 6);
+}
+
+/// The messages are those of Kubernetes 1.37.
+#[test]
+fn what_a_job_may_say_of_its_pods_and_its_controller() {
+    let said = |more: Value| {
+        let template =
+            json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        let mut job = json!({"metadata": {"name": "j"}, "spec": {"template": template}});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            job["spec"][name.as_str()] = value.clone();
+        }
+        let written = World::new().create(kind("batch", "jobs"), job);
+        written.errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let rule = |rule: Value| json!({"podFailurePolicy": {"rules": [rule]}});
+    let codes = |codes: Value| rule(json!({"action": "FailJob", "onExitCodes": codes}));
+    let path = "spec.podFailurePolicy.rules[0]";
+    for (more, expected) in [
+        (json!({"completionMode": "x"}), r#"spec.completionMode: Unsupported value: "x": supported values: "NonIndexed", "Indexed""#.to_owned()),
+        (json!({"managedBy": "x"}), r#"spec.managedBy: Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo")"#.to_owned()),
+        (json!({"managedBy": "a.io/{"}), r#"spec.managedBy: Invalid value: "{": Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')"#.to_owned()),
+        (json!({"managedBy": format!("a.io/{}", "x".repeat(59))}), "spec.managedBy: Too long: may not be more than 63 bytes".to_owned()),
+        (rule(json!({"onPodConditions": [{"type": "Ready"}]})), format!(r#"{path}.action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]"#)),
+        (rule(json!({"action": "x", "onPodConditions": [{"type": "Ready"}]})), format!(r#"{path}.action: Unsupported value: "x": supported values: "Count", "FailIndex", "FailJob", "Ignore""#)),
+        (rule(json!({"action": "Count"})), format!("{path}: Invalid value: specifying one of OnExitCodes and OnPodConditions is required")),
+        (
+            rule(json!({"action": "Count", "onPodConditions": [{"type": "Ready", "status": "x"}]})),
+            format!(r#"{path}.onPodConditions[0].status: Unsupported value: "x": supported values: "False", "True", "Unknown""#),
+        ),
+        (codes(json!({"operator": "x", "values": [1]})), format!(r#"{path}.onExitCodes.operator: Unsupported value: "x": supported values: "In", "NotIn""#)),
+        (codes(json!({"operator": "In", "values": [0]})), format!("{path}.onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator")),
+        (codes(json!({"operator": "In", "values": [1, 1]})), format!("{path}.onExitCodes.values[1]: Duplicate value: 1")),
+        (codes(json!({"operator": "In", "values": [2, 1]})), format!("{path}.onExitCodes.values: Invalid value: [2,1]: must be ordered")),
+        (
+            codes(json!({"operator": "In", "values": [1], "containerName": "x"})),
+            format!(r#"{path}.onExitCodes.containerName: Invalid value: "x": must be one of the container or initContainer names in the pod template"#),
+        ),
+    ] {
+        assert_eq!(said(more.clone()), [expected], "{more}");
+    }
+    let mut replaced = codes(json!({"operator": "In", "values": [1]}));
+    assert!(said(replaced.clone()).is_empty());
+    replaced["podReplacementPolicy"] = json!("TerminatingOrFailed");
+    assert_eq!(
+        said(replaced),
+        [
+            r#"spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed""#
+        ]
+    );
+    assert!(said(json!({"managedBy": "example.com/controller"})).is_empty());
+}
+
+#[test]
+fn the_order_in_which_a_stateful_set_makes_pods_is_one_of_two() {
+    let set = |policy: &str| {
+        let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let spec = json!({"podManagementPolicy": policy, "serviceName": "s", "selector": {"matchLabels": {"a": "b"}}, "template": template});
+        let set = json!({"metadata": {"name": "s"}, "spec": spec});
+        let written = World::new().create(kind("apps", "statefulsets"), set);
+        written.errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(set("Parallel").is_empty() && set("OrderedReady").is_empty());
+    assert_eq!(
+        set("x"),
+        [r#"spec.podManagementPolicy: Invalid value: "x": must be 'OrderedReady' or 'Parallel'"#]
+    );
 }

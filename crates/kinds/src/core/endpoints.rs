@@ -132,6 +132,10 @@ fn application(errors: &mut Errors, path: &Path<'_>, port: &Value) {
 }
 
 impl Rules for EndpointSlice {
+    fn labels_are_contents(&self) -> bool {
+        true
+    }
+
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
         for port in list_mut(object, "ports") {
             if some(port, "name").is_none() {

@@ -1,12 +1,13 @@
 //! Nodes.
 
-use std::collections::BTreeSet;
+use std::{cmp::Ordering, collections::BTreeSet, net::IpAddr};
 
 use lazaret_json::{Value, json};
 
 use super::pod_validation::TAINT_EFFECTS;
 use crate::{
     Column, Context, Errors, FieldProblem, Rules,
+    addresses::{NO_CIDR, cidr},
     check::{label_name, label_value, not_supported, one_of},
     gate::{Gate, drop_disabled},
     kind::age,
@@ -78,16 +79,24 @@ impl Rules for Node {
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         drop_disabled(GATES, object, None, context.features);
         drop_disabled(SPEC_GATES, object, None, context.features);
+        remove_below(object, "spec", "configSource");
+        remove_below(object, "status", "config");
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         taints(errors, &object["spec"]);
         resources(errors, &object["status"]);
+        declared_features(errors, &object["status"]);
+        networks(errors, &object["spec"]);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
         keep_status(new, old);
         drop_disabled(SPEC_GATES, new, Some(old), context.features);
+        // The feature is gone: what an older server stored may stay.
+        if !has(&old["spec"], "configSource") {
+            remove_below(new, "spec", "configSource");
+        }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
@@ -110,6 +119,7 @@ impl Rules for Node {
 
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         resources(errors, &new["status"]);
+        declared_features(errors, &new["status"]);
     }
 
     fn select(&self, object: &Value, field: &str) -> Option<String> {
@@ -173,6 +183,68 @@ fn taints(errors: &mut Errors, spec: &Value) {
         if !seen.insert((key, effect)) {
             errors.push(path, FieldProblem::Duplicate(taint.clone()));
         }
+    }
+}
+
+fn remove_below(object: &mut Value, part: &str, field: &str) {
+    if has(&object[part], field)
+        && let Some(part) = object.get_mut(part)
+    {
+        remove(part, field);
+    }
+}
+
+const FEATURE_BYTES_MAX: usize = 253;
+const FEATURE_FORM: &str = "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes";
+
+fn is_feature_name(name: &str) -> bool {
+    let is_segment = |segment: &str| {
+        segment.starts_with(|c: char| c.is_ascii_alphabetic())
+            && segment.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(is_segment)
+}
+
+/// Names of features are sorted, and each is there once.
+fn declared_features(errors: &mut Errors, status: &Value) {
+    let path = Path::root("status");
+    let path = path.field("declaredFeatures");
+    let mut before: Option<&str> = None;
+    for (at, feature) in texts(status, "declaredFeatures").enumerate() {
+        let why = if feature.len() > FEATURE_BYTES_MAX {
+            format!("invalid feature name {feature:?}: must be no more than {FEATURE_BYTES_MAX} characters")
+        } else if !is_feature_name(feature) {
+            format!("invalid feature name {feature:?}: {FEATURE_FORM}")
+        } else {
+            String::new()
+        };
+        if !why.is_empty() {
+            errors.invalid(path.index(at), feature, why);
+        }
+        match before.map(|before| before.cmp(feature)) {
+            Some(Ordering::Equal) => errors.push(path.index(at), FieldProblem::Duplicate(feature.into())),
+            Some(Ordering::Greater) => {
+                errors.invalid(path.index(at), feature, "list must be sorted alphabetically");
+            }
+            Some(Ordering::Less) | None => {}
+        }
+        before = Some(feature);
+    }
+}
+
+/// One network of each family at most.
+fn networks(errors: &mut Errors, spec: &Value) {
+    let path = Path::root("spec");
+    let path = path.field("podCIDRs");
+    let networks: Vec<&str> = texts(spec, "podCIDRs").collect();
+    let known: Vec<Option<IpAddr>> = networks.iter().map(|said| cidr(said).map(|(at, _)| at)).collect();
+    for (at, said) in networks.iter().enumerate().filter(|(at, _)| known[*at].is_none()) {
+        errors.invalid(path.index(at), *said, NO_CIDR);
+    }
+    let of_both = known.iter().flatten().any(IpAddr::is_ipv4) && known.iter().flatten().any(IpAddr::is_ipv6);
+    if networks.len() > 1 && known.iter().all(Option::is_some) && (!of_both || networks.len() > 2) {
+        let said: Vec<Value> = networks.into_iter().map(Value::from).collect();
+        errors.invalid(path, said, "may specify no more than one CIDR for each IP family");
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{
     pod_group,
     rules::{Ceiling, SPEC_AND_METADATA, SpecPart, keep_all_but_status, keep_status},
     value::{
-        ByText, append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut,
-        map_mut, number, put, put_or_remove, remove, some, take, text,
+        ByText, append, canonical_quantities, field_mut, fill, fill_zero, has, is_filled, is_true, list,
+        list_mut, map_mut, number, put, put_or_remove, remove, some, take, text,
     },
 };
 
@@ -47,7 +47,36 @@ const STATUS_GATES: &[Gate] = &[
         in_use: |status| !list(status, "nodeAllocatableResourceClaimStatuses").is_empty(),
         clear: |status| remove(status, "nodeAllocatableResourceClaimStatuses"),
     },
+    Gate {
+        features: &["CSIVolumeHealth"],
+        in_use: |status| is_filled(status, "volumeHealth"),
+        clear: |status| remove(status, "volumeHealth"),
+    },
+    Gate {
+        features: &["ImageVolumeWithDigest"],
+        in_use: |status| mounts(status).any(|mount| has(mount, "volumeStatus")),
+        clear: |status| {
+            if mounts(status).any(|mount| has(mount, "volumeStatus")) {
+                for field in CONTAINER_STATUSES {
+                    let mounts = |container| list_mut(container, "volumeMounts").iter_mut();
+                    list_mut(status, field)
+                        .iter_mut()
+                        .flat_map(mounts)
+                        .for_each(|mount| remove(mount, "volumeStatus"));
+                }
+            }
+        },
+    },
 ];
+
+const CONTAINER_STATUSES: [&str; 3] =
+    ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+
+/// Volumes as the containers of a pod have them.
+fn mounts(status: &Value) -> impl Iterator<Item = &Value> {
+    let containers = CONTAINER_STATUSES.into_iter().flat_map(|field| list(status, field));
+    containers.flat_map(|container| list(container, "volumeMounts"))
+}
 
 fn clear_claims(spec: &mut Value) {
     remove(spec, "resourceClaims");

@@ -383,6 +383,70 @@ fn the_first_network_of_a_node_is_that_of_the_list() {
     }
 }
 
+/// The messages are those of Kubernetes 1.37.
+#[test]
+fn networks_and_features_of_a_node_are_checked() {
+    let said = |spec: Value, features: Value| {
+        let node = json!({"metadata": {"name": "n"}, "spec": spec, "status": {"declaredFeatures": features}});
+        let written = World::new().create(kind("", "nodes"), node);
+        written.errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(said(json!({"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}), json!(["A", "B/c"])).is_empty());
+    for (networks, expected) in [
+        (
+            json!(["x"]),
+            r#"spec.podCIDRs[0]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"#,
+        ),
+        (
+            json!(["10.0.0.0/24", "10.0.1.0/24"]),
+            r#"spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP family"#,
+        ),
+    ] {
+        assert_eq!(said(json!({"podCIDRs": networks}), json!([])), [expected]);
+    }
+    for (features, expected) in [
+        (
+            json!(["B", "A"]),
+            r#"status.declaredFeatures[1]: Invalid value: "A": list must be sorted alphabetically"#,
+        ),
+        (json!(["A", "A"]), r#"status.declaredFeatures[1]: Duplicate value: "A""#),
+        (
+            json!(["a"]),
+            r#"status.declaredFeatures[0]: Invalid value: "a": invalid feature name "a": must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"#,
+        ),
+    ] {
+        assert_eq!(said(json!({}), features), [expected]);
+    }
+}
+
+/// Fields of features that are gone or off, and what an account says of a secret beside its name.
+#[test]
+fn what_kubernetes_does_not_keep_is_not_kept() {
+    let source =
+        json!({"configSource": {"configMap": {"name": "c", "namespace": "n", "kubeletConfigKey": "k"}}});
+    let node =
+        World::new().create(kind("", "nodes"), json!({"metadata": {"name": "n"}, "spec": source})).ok();
+    assert_eq!(node["spec"].get("configSource"), None, "{node}");
+    let account = json!({"metadata": {"name": "a"}, "secrets": [{"name": "s", "namespace": "n", "kind": "Secret", "uid": "u"}]});
+    let account = World::new().create(kind("", "serviceaccounts"), account).ok();
+    assert_eq!(account["secrets"], json!([{"name": "s"}]));
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"strategy": "OldestEmulationVersion", "preferredHolder": "p", "holderIdentity": "h"}});
+    let lease = World::new().create(kind("coordination.k8s.io", "leases"), lease).ok();
+    assert_eq!(lease["spec"], json!({"holderIdentity": "h"}));
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pod = World::new().create(pods(), pod).ok();
+    let mut status = pod.clone();
+    status["status"]["volumeHealth"] = json!([{"name": "v"}]);
+    let mount = json!({"name": "v", "mountPath": "/v", "volumeStatus": {"image": {"imageRef": "r"}}});
+    status["status"]["containerStatuses"] = json!([{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "volumeMounts": [mount]}]);
+    let written = World::new().status(pods(), &pod, status).ok();
+    assert_eq!(written["status"].get("volumeHealth"), None, "{written}");
+    assert_eq!(
+        written["status"]["containerStatuses"][0]["volumeMounts"],
+        json!([{"name": "v", "mountPath": "/v"}])
+    );
+}
+
 #[test]
 fn drivers_and_paths_of_volumes_get_what_they_do_not_say() {
     let driver = json!({"metadata": {"name": "d.example.com"}, "spec": {"attachRequired": false}});

@@ -5,7 +5,7 @@ use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
 use crate::{
     Column, Context, Errors, FieldProblem, Rules,
-    check::{immutable, name, not_supported},
+    check::{domain_prefixed_path, immutable, name, not_supported},
     kind::age,
     names::path_segment,
     path::Path,
@@ -68,18 +68,7 @@ fn controller(errors: &mut Errors, path: &Path<'_>, said: &str) {
     if said.len() > CONTROLLER_BYTES_MAX {
         errors.push(path, FieldProblem::TooLong(CONTROLLER_BYTES_MAX));
     }
-    match said.split_once('/') {
-        Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
-            name(errors, path, domain, validate_dns_subdomain);
-            let usual = |c: char| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c);
-            if !rest.chars().all(usual) {
-                errors.invalid(path, rest, "Invalid path");
-            }
-        }
-        Some(_) | None => {
-            errors.invalid(path, said, "must be a domain-prefixed path (such as \"acme.io/foo\")");
-        }
-    }
+    domain_prefixed_path(errors, path, said);
 }
 
 /// Checks a reference to another object: a kind of a group, and a name.

@@ -6,6 +6,7 @@ use lazaret_json::{Value, json};
 
 use crate::{
     Column, Context, Errors, Rules,
+    addresses::{NO_CIDR, cidr},
     check::{label_selector, not_supported, selector_text},
     core::{port_name, port_number},
     kind::age,
@@ -133,14 +134,6 @@ fn peer(errors: &mut Errors, path: &Path<'_>, peer: &Value) {
     }
 }
 
-/// Address and length of the prefix.
-fn cidr(text: &str) -> Option<(IpAddr, u32)> {
-    let (address, bits) = text.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let bits: u32 = bits.parse().ok()?;
-    (bits <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, bits))
-}
-
 /// The first `bits` bits of an address.
 fn prefix(address: IpAddr, bits: u32) -> u128 {
     let (value, width) = match address {
@@ -151,21 +144,20 @@ fn prefix(address: IpAddr, bits: u32) -> u128 {
 }
 
 fn ip_block(errors: &mut Errors, path: &Path<'_>, block: &Value) {
-    const NONE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let said = text(block, "cidr");
     if said.is_empty() {
         errors.required(path.field("cidr"), "");
         return;
     }
     let Some((address, bits)) = cidr(said) else {
-        errors.invalid(path.field("cidr"), said, NONE);
+        errors.invalid(path.field("cidr"), said, NO_CIDR);
         return;
     };
     for (at, except) in texts(block, "except").enumerate() {
         let path = path.field("except");
         let path = path.index(at);
         match cidr(except) {
-            None => errors.invalid(path, except, NONE),
+            None => errors.invalid(path, except, NO_CIDR),
             Some((inner, inner_bits)) => {
                 let inside = inner.is_ipv4() == address.is_ipv4()
                     && bits < inner_bits

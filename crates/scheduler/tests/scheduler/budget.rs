@@ -106,6 +106,61 @@ fn a_pod_of_another_namespace_has_its_turn_after_one_of_a_pod_that_is_hard_to_pl
     }
 }
 
+/// Of a thousand that wait, and were never tried, none comes between the steps of another namespace's pod more than once.
+#[test]
+fn a_pod_of_another_namespace_is_bound_within_a_few_turns_of_a_thousand_that_are_hard_to_place() {
+    let mut world = world();
+    (0..1_000).for_each(|number| add_hard(&mut world, number, 1));
+    let mut yields = 0;
+    while yields < 1 {
+        assert!(next(&mut world, &mut yields).is_none_or(|effect| {
+            world.perform(effect);
+            true
+        }));
+    }
+    add_easy(&mut world, "others");
+    let before = world.scheduler.work_units();
+    let is_bound =
+        |effect: &Effect| matches!(&effect.kind, EffectKind::Bind(bind) if &*bind.pod.namespace == "others");
+    let mut bound = false;
+    while !bound {
+        // Each effect takes as long as a turn: what it brings about is heard after the next one.
+        let effect = next(&mut world, &mut yields).unwrap();
+        bound = is_bound(&effect);
+        yields += usize::from(world.scheduler.poll_effect().is_none());
+        world.perform(effect);
+        world.hear();
+    }
+    let units = world.scheduler.work_units() - before;
+    assert!(units <= 4 * (TURN_UNITS + SELECTOR_UNITS), "{units} units");
+    let turn = Options::default().turn_units;
+    assert!(turn <= 1_000_000, "what one selector may cost, and not several: {turn}");
+}
+
+/// A short regular expression takes as much work as a long selector: each is work of a turn.
+#[test]
+fn patterns_that_are_large_once_compiled_are_work_of_a_turn() {
+    let mut world = world();
+    let mut claim = claim("c0", 1);
+    claim.key.namespace = "hard".into();
+    let mut spec = ClaimSpec::clone(&claim.spec);
+    if let RequestKind::Exactly(request) = &mut spec.requests[0].kind {
+        let selector =
+            |at: usize| Some(format!("!device.driver.matches('(.{{30}}){{10}}{at}')").as_str().into());
+        request.selectors = (0..8).map(selector).collect();
+    }
+    claim.spec = Arc::new(spec);
+    world.add_claim(claim);
+    world.add_pod(in_namespace("hard", pod("p0", 1, &["c0"])));
+    assert!(world.scheduler.poll_effect().is_none(), "the first of them is more than a turn");
+    let first = world.scheduler.work_units();
+    assert!((TURN_UNITS..8 * TURN_UNITS).contains(&first), "{first}");
+    world.settle();
+    world.seconds(60);
+    assert_eq!(world.scheduler.node_of(&key("hard", "p0")).unwrap(), "a");
+    assert!(world.scheduler.work_units() > 8 * TURN_UNITS, "{}", world.scheduler.work_units());
+}
+
 #[test]
 fn a_turn_and_an_attempt_never_exceed_their_budgets_and_the_reason_says_how_far_they_came() {
     let mut world = world();

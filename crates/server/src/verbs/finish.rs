@@ -331,10 +331,19 @@ fn keep_server_fields(new: &mut Value, old: &Value) {
 }
 
 fn count_generation(kind: &Kind, new: &mut Value, old: &Value) {
-    if kind.generation && spec_differs(kind, new, old) {
+    let is_relabelled = || kind.rules.labels_are_contents() && !equal_labels(new, old);
+    if kind.generation && (spec_differs(kind, new, old) || is_relabelled()) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         object::meta_mut(new).insert("generation", generation.into());
     }
+}
+
+/// No labels and none are the same.
+fn equal_labels(new: &Value, old: &Value) -> bool {
+    let labels = |object: &Value| {
+        object["metadata"]["labels"].as_object().filter(|labels| !labels.is_empty()).cloned()
+    };
+    labels(new) == labels(old)
 }
 
 /// Whether anything but metadata differs, and but the status where that is written apart.

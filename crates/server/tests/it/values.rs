@@ -113,6 +113,27 @@ async fn labels_are_no_new_generation() {
     }
 }
 
+/// Labels say whose an EndpointSlice is: there they count as contents.
+#[tokio::test]
+async fn other_labels_of_an_endpoint_slice_are_a_new_generation() {
+    let api = Api::start().await;
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []});
+    api.post(slices, &slice).await.expect(201);
+    let path = format!("{slices}/s");
+    let read = api.get(&path).await.expect(200);
+    let put = async |change: &str, value: Value| {
+        let mut sent = read.clone();
+        sent["metadata"]["resourceVersion"] = Value::Null;
+        sent["metadata"][change] = value;
+        api.send("PUT", &path, "application/json", &sent.to_string()).await.expect(200)["metadata"]["generation"].clone()
+    };
+    assert_eq!(put("annotations", json!({"a": "b"})).await, 1);
+    assert_eq!(put("labels", json!({})).await, 1);
+    assert_eq!(put("labels", json!({"a": "b"})).await, 2);
+    assert_eq!(put("labels", json!({"a": "b"})).await, 2);
+}
+
 #[tokio::test]
 async fn the_status_of_a_claim_that_has_a_time_of_allocation_is_replaced() {
     let api = Api::start().await;
