@@ -233,7 +233,7 @@ fn what_others_wrote_is_never_touched_and_what_they_changed_is_changed_back() {
 #[test]
 fn a_policy_whose_rules_may_not_be_made_says_so_until_they_are() {
     let stage = Stage::with(OTHERS, &[]);
-    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/lazaret-controllers-act";
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/lazaret-device-taint-policies";
     let whole = stage.request("GET", role, "application/json", &Value::Null).unwrap()["rules"].clone();
     let is_other =
         |rule: &&Value| !rule["resources"].as_array().unwrap().contains(&json!("devicetaintrules"));

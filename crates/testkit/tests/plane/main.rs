@@ -18,6 +18,7 @@ mod recovery;
 mod replacement;
 mod restart;
 mod rivals;
+mod roles;
 mod rules;
 mod scheduling;
 mod services;
