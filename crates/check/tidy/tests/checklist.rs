@@ -1,4 +1,4 @@
-//! The tests named in `docs/checklist.md` exist.
+//! The tests named in `docs/evidence/checklist.md` exist.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{fs, path::Path};
@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 #[test]
 fn every_test_named_in_the_checklist_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let list = fs::read_to_string(root.join("docs/checklist.md")).unwrap();
+    let list = fs::read_to_string(root.join("docs/evidence/checklist.md")).unwrap();
     let named: Vec<&str> = list.split('`').filter(|word| word.starts_with("crates/")).collect();
     assert!(named.len() > 40, "only {} tests are named", named.len());
     for name in named {
