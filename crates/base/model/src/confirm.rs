@@ -3,7 +3,7 @@
 use alloc::{format, string::String};
 use core::fmt;
 
-use crate::{DeviceTaintRule, ResourceSlicePatch, Share, Text, Uid, named};
+use crate::{DeviceTaintRule, Impact, ResourceSlicePatch, Share, Text, Uid, named};
 
 /// The author of a rule's spec, recorded by the server. A rule that has it takes effect once its condition `Held` is False.
 pub const WRITTEN_BY: &str = "lazaret.dev/written-by";
@@ -14,52 +14,6 @@ pub const APPROVAL: &str = "lazaret.dev/approval";
 
 /// Which request of a client a rule was made by, with how much that request reaches.
 pub const REQUEST: &str = "lazaret.dev/request";
-
-/// How much a rule reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Impact {
-    /// Pods that it evicts, or would.
-    pub pods: u64,
-    /// Namespaces of those pods.
-    pub namespaces: u64,
-    /// Devices that it taints, or would.
-    pub devices: u64,
-}
-
-impl Impact {
-    /// The larger of each.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        Self {
-            pods: self.pods.max(other.pods),
-            namespaces: self.namespaces.max(other.namespaces),
-            devices: self.devices.max(other.devices),
-        }
-    }
-
-    /// Whether something that was approved as it reached this much may reach so much now: it has grown by no more than a tenth.
-    #[must_use]
-    pub fn covers(self, now: Self) -> bool {
-        let within = |now: u64, seen: u64| now.saturating_mul(10) <= seen.saturating_mul(11);
-        within(now.pods, self.pods)
-            && within(now.namespaces, self.namespaces)
-            && within(now.devices, self.devices)
-    }
-}
-
-impl fmt::Display for Impact {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pods, namespaces, devices } = *self;
-        let several = |count: u64| if count == 1 { "" } else { "s" };
-        write!(
-            f,
-            "{pods} pod{} in {namespaces} namespace{} on {devices} device{}",
-            several(pods),
-            several(namespaces),
-            several(devices)
-        )
-    }
-}
 
 /// A rule that reaches more than this has no effect before it is approved. An absent field is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -20,6 +20,7 @@ mod device;
 mod eviction_spec;
 mod group;
 mod guard;
+mod impact;
 mod intern;
 mod labels;
 mod last_published;
@@ -52,8 +53,8 @@ pub use claim::{
 };
 pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
 pub use confirm::{
-    APPROVAL, APPROVED_BY, Approval, ApproverRefusal, Approvers, Author, ConfirmAbove, Impact, REQUEST,
-    Review, RuleRequest, WRITTEN_BY,
+    APPROVAL, APPROVED_BY, Approval, ApproverRefusal, Approvers, Author, ConfirmAbove, REQUEST, Review,
+    RuleRequest, WRITTEN_BY,
 };
 pub use cron::Schedule;
 pub use device::{
@@ -66,6 +67,7 @@ pub use guard::{
     Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, GuardPreview, Pause, Share, Stop, Unit,
     WindowStatus, within,
 };
+pub use impact::Impact;
 pub use intern::{Interner, Symbol};
 pub use labels::{LabelSelector, Labels};
 pub use last_published::LastPublished;

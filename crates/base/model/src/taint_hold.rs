@@ -102,7 +102,7 @@ impl TaintHold {
     /// Taints that the status of a guard has at most. Others are held as well, and are listed once there is room.
     pub const LISTED_MAX: usize = 16;
 
-    /// Whether it evicts nobody.
+    /// Whether it evicts no pod.
     #[must_use]
     pub fn is_held(&self) -> bool {
         &*self.reason != Self::NOT_HELD

@@ -68,7 +68,7 @@ marks! {
     /// A status said that a rule has no effect before it is approved.
     Held = "rule statuses saying that the rule is held",
     /// A status of a guard lists a taint that waits for approval.
-    TaintHeld = "guard statuses listing a taint that evicts nobody",
+    TaintHeld = "guard statuses listing a taint that evicts no pod",
     /// A person approved a rule.
     Approved = "rules approved",
     /// Pods of a group were evicted together.

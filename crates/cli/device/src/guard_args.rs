@@ -99,8 +99,8 @@ pub(crate) const APPROVE: &str = "Examples:
   kubectl device approve new-firmware --reason 'announced for tonight'
   kubectl device approve --driver gpu.example.com --taint gpu.example.com/health=failed:NoExecute
 
-A rule that reaches more than a DisruptionGuard permits without approval is held: it taints nothing and evicts nobody. A taint of a driver or of
-a ResourceSlicePatch that is held keeps new pods away and evicts nobody. The approval is for what is shown: it lapses when the rule is
+A rule that reaches more than a DisruptionGuard permits without approval is held: it taints nothing and evicts no pod. A taint of a driver or of
+a ResourceSlicePatch that is held keeps new pods away and evicts no pod. The approval is for what is shown: it lapses when the rule is
 changed, or reaches more than a tenth more; that of a driver's taint ends when no device has the taint.
 
 Exit code 2 when the approval does not count.";

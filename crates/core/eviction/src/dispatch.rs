@@ -102,7 +102,7 @@ impl Eviction {
                     continue;
                 }
             }
-            if self.holds.are_stale() || self.are_taints_uncounted() {
+            if self.holds.are_stale() || self.holds.lack_taints(&self.causes, &self.guards) {
                 // A pod was released since rules were looked at.
                 self.holds.restart();
                 self.judge_rules(now, fleet);

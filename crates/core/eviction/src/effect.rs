@@ -44,7 +44,7 @@ pub enum EffectKind {
     Event(PodEvent),
     /// Tell people about a rule. Best effort, needs no acknowledgement.
     RuleEvent(RuleEvent),
-    /// Tell people about a guard that holds a taint. Best effort, needs no acknowledgement.
+    /// An event about a guard that holds a taint. Best effort, needs no acknowledgement.
     GuardEvent(GuardEvent),
 }
 

@@ -23,15 +23,17 @@ use lazaret_model::{DeviceSelector, DeviceTaintRule, Effect, ObjectKey, Text, Ti
 use crate::{
     Eviction,
     block::{Block, Blocked, NAMED_MAX},
+    causes::Causes,
     dispatch::Candidate,
-    guards::GuardState,
+    effect::EffectKind,
+    guards::{GuardState, Guards},
     reason::due_of,
 };
 use reach::{Reach, devices_of, measure, reach, request_of};
 pub use reach::{impact, impact_together};
 use refusal::{Approved, refusal};
-use taints::HeldTaints;
 pub use taints::impact_of_patch;
+use taints::{HeldTaints, forget_taints, judge_taints};
 
 /// How often rules are looked at again while nobody is about to go.
 const JUDGED_EVERY_MS: i64 = 1_000;
@@ -114,6 +116,18 @@ impl Holds {
         self.held.1 + self.taints.pods()
     }
 
+    /// Of changes in parts, the first that makes a pod leave for a taint of no rule comes after the fleet was looked at.
+    pub(crate) fn lack_taints(&self, causes: &Causes, guards: &Guards) -> bool {
+        causes.are_some_of_no_rule() && !self.taints.are_counted && guards.want_approval()
+    }
+
+    /// Whether other taints are held now.
+    fn set_taints(&mut self, held: HeldTaints) -> bool {
+        let flipped = self.taints.differ(&held);
+        self.taints = held;
+        flipped
+    }
+
     /// When all rules are looked at again.
     pub(crate) fn next_wake(&self, latest: Timestamp) -> Option<Timestamp> {
         let (_, when) = self.judged.filter(|_| self.stale)?;
@@ -134,7 +148,7 @@ impl Eviction {
                     .into_iter()
                     .map(|at| usize::from(self.set_held(now, at, None)))
                     .sum();
-                let is_released = self.forget_held_taints();
+                let is_released = self.holds.set_taints(forget_taints(self.guards.list_mut()));
                 self.sum_up_holds(now, flips > 0 || is_released);
             }
             return;
@@ -145,7 +159,7 @@ impl Eviction {
             self.holds.judged.is_some_and(|(_, when)| when <= now && now < when.plus_millis(JUDGED_EVERY_MS));
         self.holds.stale = !is_fresh;
         let judges_all = self.holds.all
-            || self.are_taints_uncounted()
+            || self.holds.lack_taints(&self.causes, &self.guards)
             || (!is_fresh && (!is_recent || self.somebody_may_go(now)));
         let rules =
             if judges_all { self.rules.numbers() } else { self.holds.changed.iter().copied().collect() };
@@ -154,7 +168,19 @@ impl Eviction {
             (self.holds.all, self.holds.stale) = (false, false);
             self.holds.judged = Some((revision, now));
         }
-        let mut flipped = judges_all && self.judge_taints(now, fleet);
+        let mut flipped = false;
+        if judges_all {
+            let is_known = self.guards.list().iter().any(|guard| !guard.taints.is_empty());
+            let (held, events) = if self.causes.are_some_of_no_rule() || is_known {
+                judge_taints(now, fleet, self.guards.list_mut(), self.options.trusts_user_names)
+            } else {
+                (forget_taints(self.guards.list_mut()), Vec::new())
+            };
+            flipped = self.holds.set_taints(held);
+            for event in events {
+                self.flights.announce(EffectKind::GuardEvent(event), self.options.events_queued_max);
+            }
+        }
         if rules.is_empty() && !flipped {
             return;
         }
@@ -301,25 +327,19 @@ impl Eviction {
         self.options.trusts_user_names && rule.is_compiled && !is_signed
     }
 
-    /// The block of a pod that is due because of what is held, and until when nothing else can make it leave.
+    /// The block of a pod that is due because of a rule that is held, or of nothing but other taints that are, and until when. The taint of a rule is
+    /// gone as soon as the rule's status says so.
     pub(crate) fn held_back(&self, now: Timestamp, candidate: Candidate) -> Option<(Blocked, Timestamp)> {
         if !self.holds.are_any() {
             return None;
         }
-        let by_rule = self.held_by_rule(now, candidate).map(|blocked| (blocked, Timestamp::NEVER));
-        by_rule.or_else(|| self.held_by_taint(now, candidate))
-    }
-
-    /// The block by a rule. Its taint is gone as soon as the rule's status says so.
-    fn held_by_rule(&self, now: Timestamp, candidate: Candidate) -> Option<Blocked> {
-        if self.holds.held.0 == 0 {
-            return None;
-        }
-        due_of(&self.pods.get(candidate.pod)?.reasons, now).iter().find_map(|reason| {
+        let reasons = &self.pods.get(candidate.pod)?.reasons;
+        let by_rule = due_of(reasons, now).iter().find_map(|reason| {
             let rule = self.causes.get(reason.cause_ix)?.rule?;
             let held = self.rules.get(rule)?.held.as_deref()?;
-            Some(Blocked { why: Block::Held, message: held.message.clone() })
-        })
+            Some((Blocked { why: Block::Held, message: held.message.clone() }, Timestamp::NEVER))
+        });
+        by_rule.or_else(|| self.holds.taints.block(now, reasons))
     }
 }
 

@@ -97,7 +97,6 @@ impl World {
         self.check_manner(number, evict);
         self.check_guards(number, evict);
         self.check_approval(number, evict);
-        self.check_taint_holds(number, evict);
         self.check_group(number, evict);
         self.check_windows(number, evict);
         self.check_capacity(number, evict);

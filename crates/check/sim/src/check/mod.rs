@@ -22,7 +22,6 @@ mod replacement;
 mod replacement_reference;
 mod replacement_rest;
 mod rest;
-mod taint_holds;
 mod trips;
 
 use std::collections::{BTreeMap, BTreeSet};

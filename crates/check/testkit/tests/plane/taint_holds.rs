@@ -1,4 +1,4 @@
-//! Taints of drivers and patches that reach more than a guard permits evict nobody before a person approves them; new pods keep off.
+//! Taints of drivers and patches that reach more than a guard permits evict no pod before a person approves them; new pods keep off.
 
 use lazaret_server::User;
 use lazaret_testkit::{Cluster, Plane};
@@ -72,7 +72,7 @@ fn approve(stage: &Stage, user: &str, held: &Value) -> Value {
 }
 
 #[test]
-fn a_drivers_taint_evicts_nobody_before_a_person_approves_it() {
+fn a_drivers_taint_evicts_no_pod_before_a_person_approves_it() {
     let stage = stage();
     let (node, device) = stage.device_of("a");
     stage.fail(&node, &device, "NoExecute");
@@ -114,7 +114,7 @@ fn a_drivers_taint_evicts_nobody_before_a_person_approves_it() {
 }
 
 #[test]
-fn a_patch_evicts_nobody_before_another_user_approves_it() {
+fn a_patch_evicts_no_pod_before_another_user_approves_it() {
     let stage = stage();
     let patch = json!({
         "apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch", "metadata": {"name": "out"},

@@ -58,7 +58,8 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
         return Err(Error::usage(format!("--reason must have at most {REASON_BYTES_MAX} bytes")));
     }
     if let (Some(driver), Some(taint)) = (&args.driver, &args.taint) {
-        return approve_taint::run(session, driver, taint, reason, args.write).await;
+        let (api, console) = (&session.api, &mut *session.console);
+        return approve_taint::run(api, console, (driver, taint), reason, args.write).await;
     }
     let name = args.rule.unwrap_or_default();
     let (resource, object) = find(session, &name).await?;
@@ -165,7 +166,7 @@ fn report(session: &mut Session<'_>, seen: &Seen, write: &WriteArgs) -> Result<(
 /// Why an approval does not count: some guard wants that of another user.
 async fn refusal_of(session: &Session<'_>, approved: &Value) -> Result<Option<String>, Error> {
     let annotation = |name: &str| approved["metadata"]["annotations"][name].as_str();
-    let wanting = wanting(session).await?;
+    let wanting = wanting(&session.api).await?;
     Ok(wanting.refusal(Author::User(annotation(WRITTEN_BY)), annotation(APPROVED_BY)))
 }
 

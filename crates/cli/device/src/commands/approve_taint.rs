@@ -7,13 +7,10 @@ use lazaret_model::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    Session,
-    approvers::{Found, wanting},
-};
+use super::approvers::{Found, wanting};
 use crate::{
-    Error, Verdict,
-    api::{DISRUPTION_GUARDS, DryRun},
+    Console, Error, Verdict,
+    api::{Api, DISRUPTION_GUARDS, DryRun},
     args::WriteArgs,
     output::{RESULT_VERSION, structured},
     view::parse_evicting_taint,
@@ -39,16 +36,16 @@ struct ApproveTaintResult<'a> {
 }
 
 pub(super) async fn run(
-    session: &mut Session<'_>,
-    driver: &str,
-    taint: &str,
+    api: &Api,
+    console: &mut Console,
+    (driver, taint): (&str, &str),
     reason: &str,
     write: WriteArgs,
 ) -> Result<Verdict, Error> {
     let (key, value) = parse_evicting_taint(taint).map_err(Error::usage)?;
     let wanted =
         TaintedBy::Driver { driver: driver.into(), key: key.as_str().into(), value: value.as_str().into() };
-    let guards = wanting(session).await?.guards;
+    let guards = wanting(api).await?.guards;
     let holding = guards.iter().filter_map(|found| Some((found, hold_of(found, &wanted)?)));
     let holding: Vec<(&Found, &TaintHold)> = holding.collect();
     let Some(seen) = holding.iter().map(|(_, hold)| hold.impact).reduce(Impact::max) else {
@@ -60,7 +57,7 @@ pub(super) async fn run(
         for (found, hold) in &holding {
             let name = &found.guard.name;
             let patch = patch(found, hold, reason);
-            let written = session.api.patch(&DISRUPTION_GUARDS, name, &patch, dry_run).await?;
+            let written = api.patch(&DISRUPTION_GUARDS, name, &patch, dry_run).await?;
             refusal = refusal.or_else(|| refused(found, &wanted, &written));
         }
     }
@@ -80,11 +77,11 @@ pub(super) async fn run(
                 dry_run: dry_run != DryRun::None,
                 refusal: refusal.clone(),
             };
-            structured(session.console, &result, form)?;
+            structured(console, &result, form)?;
         }
         None => {
             let suffix = dry_run.suffix();
-            session.console.print(&match &refusal {
+            console.print(&match &refusal {
                 None => format!("{wanted} approved for {seen}{suffix}\n"),
                 Some(why) => format!("{wanted} is not approved: {why}\n"),
             })?;

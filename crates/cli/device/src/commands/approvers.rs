@@ -2,10 +2,9 @@
 
 use lazaret_model::{Author, DisruptionGuard};
 
-use super::Session;
 use crate::{
     Error,
-    api::{DISRUPTION_GUARDS, Scope},
+    api::{Api, DISRUPTION_GUARDS, Scope},
 };
 
 /// The guards that want approval, and a name for each that cannot be read: it stops everything until it can be.
@@ -20,17 +19,16 @@ pub(super) struct Found {
     pub(super) object: serde_json::Value,
 }
 
-pub(super) async fn wanting(session: &Session<'_>) -> Result<Wanting, Error> {
+pub(super) async fn wanting(api: &Api) -> Result<Wanting, Error> {
     let (mut guards, mut unread): (Vec<Found>, Vec<String>) = (Vec::new(), Vec::new());
     let scope = Scope::default();
-    let read = session.api.list(&DISRUPTION_GUARDS, &scope, |item| {
-        let object = serde_json::from_str(item.json()).ok();
-        match (lazaret_api::read_guard(item.json()), object) {
-            (Ok(guard), Some(object)) if guard.confirm_above.is_some() => {
+    let read = api.list(&DISRUPTION_GUARDS, &scope, |item| {
+        match (lazaret_api::read_guard(item.json()), serde_json::from_str(item.json())) {
+            (Ok(guard), Ok(object)) if guard.confirm_above.is_some() => {
                 guards.push(Found { guard, object });
             }
-            (Ok(_), Some(_)) => {}
-            (Ok(_), None) | (Err(_), _) => unread.push("that cannot be read".to_owned()),
+            (Ok(_), Ok(_)) => {}
+            (Ok(_), Err(_)) | (Err(_), _) => unread.push("that cannot be read".to_owned()),
         }
     });
     match read.await {

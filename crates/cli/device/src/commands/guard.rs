@@ -53,7 +53,7 @@ struct GuardRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     opens_at: Option<String>,
     has_windows: bool,
-    /// The taints of drivers and patches that evict nobody, each with the command that approves it.
+    /// The taints of drivers and patches that evict no pod, each with the command that approves it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held: Vec<HeldRow>,
 }

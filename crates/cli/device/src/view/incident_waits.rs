@@ -1,4 +1,4 @@
-//! What an open incident waits for, since when, and how the wait ends. `check`, `why` and `incidents` go by this alone.
+//! The waits of open incidents: the condition, since when, and how each ends. `check` and `why` go by this alone.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const ROWS_MAX: usize = 20;
 /// The wait of an open incident.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncidentWait {
-    /// What it waits for and since when, in words.
+    /// The condition that it waits for and since when, in words.
     pub words: String,
     /// The end of the wait, with the command for it where a person can end it.
     pub ends: String,

@@ -23,8 +23,8 @@ async fn one_command_pauses_and_one_resumes() {
     let said = cluster.run(&["pause", "--reason", "longer", "--for", "1h"]).await.ok();
     assert_eq!(said, "guard pause paused until 2026-01-01T13:00:00Z: no eviction begins\n");
     expect![[r#"
-        NAME    PAUSED   UNTIL                  MAX      OF       OUT      TRIPPED   WINDOW
-        pause   longer   2026-01-01T13:00:00Z   <none>   <none>   <none>   false     <none>
+        NAME    PAUSED   UNTIL                  MAX      OF       OUT      TRIPPED   WINDOW   HELD
+        pause   longer   2026-01-01T13:00:00Z   <none>   <none>   <none>   false     <none>   0
     "#]]
     .assert_eq(&cluster.run(&["guard", "list"]).await.ok());
     assert_eq!(cluster.run(&["resume", "--dry-run"]).await.ok(), "guard pause resumed (dry run)\n");
@@ -74,10 +74,10 @@ async fn the_list_says_which_windows_are_open() {
         cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await;
     }
     expect![[r#"
-        NAME   PAUSED   UNTIL    MAX      OF       OUT      TRIPPED   WINDOW
-        a      <none>   <none>   <none>   <none>   <none>   false     open
-        b      <none>   <none>   <none>   <none>   <none>   false     opens 2026-01-03T01:00:00Z
-        c      <none>   <none>   <none>   <none>   <none>   false     <unknown>
+        NAME   PAUSED   UNTIL    MAX      OF       OUT      TRIPPED   WINDOW                       HELD
+        a      <none>   <none>   <none>   <none>   <none>   false     open                         0
+        b      <none>   <none>   <none>   <none>   <none>   false     opens 2026-01-03T01:00:00Z   0
+        c      <none>   <none>   <none>   <none>   <none>   false     <unknown>                    0
     "#]]
     .assert_eq(&cluster.run(&["guard", "list"]).await.ok());
     cluster.run(&["pause", "a", "--reason", "freeze"]).await.ok();

@@ -290,6 +290,10 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         -----------
         √ no toleration ends within the hour
 
+        incidents
+        ---------
+        √ no device has an open incident
+
         installation
         ------------
         √ the release is one that Lazaret was tried with: 1.37

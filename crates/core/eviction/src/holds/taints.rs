@@ -1,5 +1,5 @@
 //! Taints that no rule sets: of drivers and of patches. One that reaches more than a guard permits without approval stays in force, for schedulers to
-//! obey, and evicts nobody.
+//! obey, and evicts no pod.
 //!
 //! They are counted on the fleet as a whole, not on pods that were evaluated: the first pods leave before the last ones are.
 
@@ -20,10 +20,8 @@ use super::{
     refusal::{Approved, refusal},
 };
 use crate::{
-    Eviction,
     block::{Block, Blocked},
-    dispatch::Candidate,
-    effect::{EffectKind, GuardEvent},
+    effect::GuardEvent,
     guards::GuardState,
     patience,
     reason::{Reason, Source, due_of},
@@ -35,7 +33,7 @@ pub(crate) struct HeldTaints {
     messages: BTreeMap<TaintedBy, Text>,
     pods: u64,
     /// They were counted on the fleet as it is.
-    are_counted: bool,
+    pub(super) are_counted: bool,
 }
 
 impl HeldTaints {
@@ -47,8 +45,28 @@ impl HeldTaints {
         self.pods
     }
 
+    /// Whether other taints are held than those.
+    pub(super) fn differ(&self, others: &Self) -> bool {
+        !self.messages.keys().eq(others.messages.keys())
+    }
+
     fn message(&self, reason: &Reason) -> Option<&Text> {
         self.messages.get(&tainted_by(reason)?)
+    }
+
+    /// The block of a pod that is due for nothing but taints that are held, and until when no other reason is due.
+    pub(super) fn block(&self, now: Timestamp, reasons: &[Reason]) -> Option<(Blocked, Timestamp)> {
+        if !self.are_any() {
+            return None;
+        }
+        let due = due_of(reasons, now);
+        let mut message = None;
+        for reason in due {
+            // It may leave for another reason.
+            message = message.or(Some(self.message(reason)?));
+        }
+        let until = reasons.get(due.len()).map_or(Timestamp::NEVER, |reason| reason.deadline);
+        Some((Blocked { why: Block::Held, message: message?.clone() }, until))
     }
 }
 
@@ -127,77 +145,42 @@ pub fn impact_of_patch(fleet: &Fleet, name: &str) -> Impact {
     reach.map_or_else(Impact::default, |reach| measure(fleet, &reach, |_| true))
 }
 
-impl Eviction {
-    /// Finds out which taints of drivers and patches are held. Whether some are that were not, or the other way round.
-    pub(super) fn judge_taints(&mut self, now: Timestamp, fleet: &Fleet) -> bool {
-        let is_known = |guard: &GuardState| !guard.taints.is_empty();
-        if !self.causes.are_some_of_no_rule() && !self.guards.list().iter().any(is_known) {
-            return self.forget_held_taints();
-        }
-        let found = reaches(fleet);
-        let trusts_user_names = self.options.trusts_user_names;
-        let (mut held, mut pods, mut events) = (BTreeMap::new(), BTreeSet::<PodIx>::new(), Vec::new());
-        for guard in self.guards.list_mut() {
-            let before = core::mem::take(&mut guard.taints);
-            for (taint, reach) in &found {
-                let known = before.get(taint);
-                let Some(hold) = judge(now, fleet, guard, taint, reach, known, trusts_user_names) else {
-                    continue;
-                };
-                if hold.is_held() {
-                    held.entry(taint.clone()).or_insert_with(|| hold.message.clone());
-                    pods.extend(reach.users.iter().map(|(pod, _)| *pod));
-                    if known.is_none_or(|known| known.reason != hold.reason) {
-                        events.push(event(guard, &hold));
-                    }
+/// The taints of drivers and patches that guards hold, and an event for each that was not held for that reason before.
+pub(super) fn judge_taints(
+    now: Timestamp,
+    fleet: &Fleet,
+    guards: &mut [GuardState],
+    trusts_user_names: bool,
+) -> (HeldTaints, Vec<GuardEvent>) {
+    let found = reaches(fleet);
+    let (mut messages, mut pods, mut events) = (BTreeMap::new(), BTreeSet::<PodIx>::new(), Vec::new());
+    for guard in guards {
+        let before = core::mem::take(&mut guard.taints);
+        for (taint, reach) in &found {
+            let known = before.get(taint);
+            let Some(hold) = judge(now, fleet, guard, taint, reach, known, trusts_user_names) else {
+                continue;
+            };
+            if hold.is_held() {
+                messages.entry(taint.clone()).or_insert_with(|| hold.message.clone());
+                pods.extend(reach.users.iter().map(|(pod, _)| *pod));
+                if known.is_none_or(|known| known.reason != hold.reason) {
+                    events.push(event(guard, &hold));
                 }
-                guard.taints.insert(taint.clone(), hold);
             }
+            guard.taints.insert(taint.clone(), hold);
         }
-        for event in events {
-            self.flights.announce(EffectKind::GuardEvent(event), self.options.events_queued_max);
-        }
-        let pods = pods.len() as u64;
-        self.set_held_taints(HeldTaints { messages: held, pods, are_counted: true })
     }
-
-    /// Of changes in parts, the first that makes a pod leave for such a taint comes after the fleet was looked at.
-    pub(crate) fn are_taints_uncounted(&self) -> bool {
-        self.causes.are_some_of_no_rule() && !self.holds.taints.are_counted && self.guards.want_approval()
-    }
-
-    /// No guard wants approval, or no such taint makes a pod leave.
-    pub(super) fn forget_held_taints(&mut self) -> bool {
-        for guard in self.guards.list_mut() {
-            guard.taints.clear();
-        }
-        self.set_held_taints(HeldTaints::default())
-    }
-
-    fn set_held_taints(&mut self, held: HeldTaints) -> bool {
-        let flipped = !held.messages.keys().eq(self.holds.taints.messages.keys());
-        self.holds.taints = held;
-        flipped
-    }
-
-    /// The block of a pod that is due for nothing but taints that are held, and until when no other reason is due.
-    pub(super) fn held_by_taint(&self, now: Timestamp, candidate: Candidate) -> Option<(Blocked, Timestamp)> {
-        if !self.holds.taints.are_any() {
-            return None;
-        }
-        let reasons = &self.pods.get(candidate.pod)?.reasons;
-        let due = due_of(reasons, now);
-        let mut message = None;
-        for reason in due {
-            // It may leave for another reason.
-            message = message.or(Some(self.holds.taints.message(reason)?));
-        }
-        let until = reasons.get(due.len()).map_or(Timestamp::NEVER, |reason| reason.deadline);
-        Some((Blocked { why: Block::Held, message: message?.clone() }, until))
-    }
+    (HeldTaints { messages, pods: pods.len() as u64, are_counted: true }, events)
 }
 
-/// What a guard says of a taint: nothing if it is on no device that the guard selects, or if it needs no approval and has none.
+/// No guard wants approval, or no such taint makes a pod leave.
+pub(super) fn forget_taints(guards: &mut [GuardState]) -> HeldTaints {
+    guards.iter_mut().for_each(|guard| guard.taints.clear());
+    HeldTaints::default()
+}
+
+/// The hold of a guard on a taint: nothing if it is on no device that the guard selects, or if it needs no approval and has none.
 fn judge(
     now: Timestamp,
     fleet: &Fleet,

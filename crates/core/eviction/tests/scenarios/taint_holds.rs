@@ -1,4 +1,4 @@
-//! Taints of drivers and patches that reach more than a guard permits evict nobody before they are approved.
+//! Taints of drivers and patches that reach more than a guard permits evict no pod before they are approved.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn events(world: &World) -> usize {
 }
 
 #[test]
-fn a_drivers_taint_that_reaches_too_far_evicts_nobody_until_it_is_approved() {
+fn a_drivers_taint_that_reaches_too_far_evicts_no_pod_until_it_is_approved() {
     let guard = guard(above(3), Approvers::Anyone);
     let mut world = world(&guard, ALL);
     assert!(world.evicted_at.is_empty(), "{:?}", world.log);
