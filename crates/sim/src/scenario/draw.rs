@@ -1,6 +1,9 @@
 //! How the world of a seed is drawn.
 
-use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, deletions, incidents};
+use super::{
+    Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, deletions, incidents, liars,
+    stragglers,
+};
 use crate::{palette, rng::Rng};
 
 /// The stream of randomness that sizes come from.
@@ -141,7 +144,7 @@ fn weight(op: Op) -> u64 {
         | Op::Cordon
         | Op::Uncordon
         | Op::ReportDevices => 0,
-        Op::WriteReplacement | Op::DeleteReplacement | Op::TaintNode => 0,
+        Op::WriteReplacement | Op::DeleteReplacement | Op::TaintNode | Op::Hesitate | Op::Lie => 0,
     }
 }
 
@@ -215,6 +218,8 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
         binding::draw_transitions(config, &mut transitions);
     }
     deletions::draw_transitions(config, &mut transitions);
+    stragglers::draw_transitions(config, &mut transitions);
+    liars::draw_transitions(config, &mut transitions);
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
@@ -393,6 +398,8 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::WriteReplacement
         | Op::DeleteReplacement
         | Op::TaintNode
+        | Op::Hesitate
+        | Op::Lie
         | Op::Panic
         | Op::SlowKubelet => {}
     }
