@@ -6,6 +6,7 @@ use lazaret_model::{
 use std::sync::Arc;
 
 use crate::{
+    actors::people,
     api::{Kind, wall},
     coverage::Mark,
     palette,
@@ -45,7 +46,9 @@ impl World {
                 self.api.rules.remove(&mut self.api.versions, &rule_name(a));
             }
             Op::WritePatch => self.write_patch(a, b, c),
-            Op::DeletePatch => self.delete_patch(a),
+            Op::DeletePatch => {
+                self.api.patches.remove(&mut self.api.versions, &patch_name(a));
+            }
             Op::EditClass => self.write_class(a as usize, b),
             Op::DeleteClass => {
                 let name = Text::from(palette::CLASSES[a as usize % palette::CLASSES.len()]);
@@ -95,8 +98,8 @@ impl World {
             Op::Cordon => self.set_cordon(a, true),
             Op::Uncordon => self.set_cordon(a, false),
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
-            Op::Lie => self.lie(a, b, c),
-            Op::Hesitate => self.hesitate(a, b.is_multiple_of(2)),
+            Op::Lie => people::lie(self, a, b, c),
+            Op::Hesitate => people::hesitate(self, a, b.is_multiple_of(2)),
             Op::SetBudget => self.change_budget(a, b),
         }
     }
@@ -251,10 +254,6 @@ impl World {
             },
         };
         self.api.patches.put(&mut self.api.versions, patch);
-    }
-
-    fn delete_patch(&mut self, name: u32) {
-        self.api.patches.remove(&mut self.api.versions, &patch_name(name));
     }
 
     /// The pod that a number means now.

@@ -217,12 +217,16 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     if config.binding != 0 || config.crowded != 0 {
         binding::draw_transitions(config, &mut transitions);
     }
-    deletions::draw_transitions(config, &mut transitions);
-    stragglers::draw_transitions(config, &mut transitions);
-    liars::draw_transitions(config, &mut transitions);
+    draw_people(config, &mut transitions);
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
+}
+
+fn draw_people(config: &Config, transitions: &mut Vec<Transition>) {
+    deletions::draw_transitions(config, transitions);
+    stragglers::draw_transitions(config, transitions);
+    liars::draw_transitions(config, transitions);
 }
 
 /// In some worlds the process of the kubelets starts again, up to three times.
