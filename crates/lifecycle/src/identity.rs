@@ -228,7 +228,7 @@ impl Lifecycle {
         if !is_gone {
             // A repair that was withdrawn has its whole time.
             incident.restart_repair(now);
-            // What did not exist was not calm. Its signals come after this.
+            // A device that did not exist was not calm. Its signals come after this.
             let known = self.devices.get_mut(&incident.device);
             known.into_iter().for_each(|known| known.calm_from = Some(now));
         }

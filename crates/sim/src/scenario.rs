@@ -2,11 +2,9 @@
 //! with some of them left out.
 
 mod binding;
-mod deletions;
 mod draw;
 mod incidents;
-mod liars;
-mod stragglers;
+mod people;
 
 use core::fmt;
 

@@ -168,7 +168,7 @@ impl World {
             stored.is_some_and(|one| is_out(&one) && one.device != incident.device)
         };
         let new = all.iter().filter(|one| !by_person(one) && !was_out(&one.device) && !has_moved(one));
-        // What is gone with its node counts for what is gone, too: they come back together.
+        // A device that is gone with its node counts for others that are gone: they come back together.
         let counts_gone = new.clone().any(|one| one.gone_since.is_some());
         let gone = all.iter().filter(|one| one.gone_since.is_some() && !counts_gone);
         let gone: BTreeSet<DeviceId> = gone.map(|one| one.device.clone()).collect();

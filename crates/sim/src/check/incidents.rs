@@ -201,7 +201,7 @@ impl World {
             let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
             let has_node = self.api.nodes.get(&id.pool).is_some();
             let is_held = fleet.holders(&id).next().is_some() && has_node;
-            // What is published under another name is not missed.
+            // A device whose hardware is published under another name is not missed.
             let mut pools = self.drivers.pools.iter();
             let pool = pools.find(|pool| (&pool.driver, &pool.name) == (&id.driver, &id.pool));
             let mut twins = pool.into_iter().flat_map(|pool| pool.twins_of(&id.device));

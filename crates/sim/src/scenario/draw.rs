@@ -1,9 +1,6 @@
 //! How the world of a seed is drawn.
 
-use super::{
-    Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, deletions, incidents, liars,
-    stragglers,
-};
+use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, incidents, people};
 use crate::{palette, rng::Rng};
 
 /// The stream of randomness that sizes come from.
@@ -107,7 +104,7 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         binding: binding::draw_timeout(population, pods),
         crowded: binding::draw_crowd(population, pods),
         replaced: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, REPLACEMENT).chance(REPLACED_PERMILLE)),
-        collected: deletions::draw_collected(seed),
+        collected: people::draw_collected(seed),
         once: u32::from(Rng::new(seed, SERVERS).chance(ONCE_PERMILLE)),
     }
 }
@@ -217,16 +214,10 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     if config.binding != 0 || config.crowded != 0 {
         binding::draw_transitions(config, &mut transitions);
     }
-    draw_people(config, &mut transitions);
+    people::draw_transitions(config, &mut transitions);
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
-}
-
-fn draw_people(config: &Config, transitions: &mut Vec<Transition>) {
-    deletions::draw_transitions(config, transitions);
-    stragglers::draw_transitions(config, transitions);
-    liars::draw_transitions(config, transitions);
 }
 
 /// In some worlds the process of the kubelets starts again, up to three times.
