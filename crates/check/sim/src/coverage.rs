@@ -203,6 +203,10 @@ marks! {
     DevicesBroken = "reports of devices that are broken",
     /// The scheduler gave devices back that were not ready in time.
     DevicesLate = "devices given back that were not ready in time",
+    /// A tenant wrote what is not so into a pod.
+    Lied = "lies in annotations and labels of pods",
+    /// One of these was the mark of a replacement.
+    ForgedMark = "marks of replacements that tenants forged",
     /// A node was cordoned.
     Cordoned = "nodes cordoned",
     /// A person removed a claim.

@@ -263,6 +263,8 @@ mutants! {
     OneLimit = "one-limit",
     /// A new replacement controller does not see the replacements that policies and pods record.
     ForgetReplacements = "forget-replacements",
+    /// Replacement controllers believe marks on pods that have no proof.
+    UnprovenMarks = "unproven-marks",
     /// Replacement controllers do not see how many fault domains may be tainted.
     IgnoreDomains = "ignore-domains",
     /// Statuses are written without the replacements that they record.

@@ -2,9 +2,9 @@
 //! with some of them left out.
 
 mod binding;
-mod deletions;
 mod draw;
 mod incidents;
+mod people;
 
 use core::fmt;
 
@@ -250,6 +250,10 @@ ops! {
     /// The Node of machine `a` is deleted. As `b` says the machine runs, goes off, and then the process of the kubelets starts again `c` ms later, or
     /// goes off for good.
     DeleteNode = "delete-node",
+    /// Person `a` makes a pod with a claim of its own (`b` even), or deletes the pod and leaves the claim.
+    Hesitate = "hesitate",
+    /// The tenant of pod `a` writes into it what is not so, `b` and `c` say what.
+    Lie = "lie",
 }
 
 impl Op {

@@ -187,6 +187,7 @@ impl Eviction {
         } else if !self.counted.contains(uid) {
             self.rules.may_have_missed(&blame.rules);
         }
+        self.rules.touch_all(&blame.rules);
     }
 
     /// Counts an eviction for each rule that was due. Almost always that is one, and needs no list.

@@ -65,6 +65,7 @@ impl Eviction {
         }
         if let Some(blame) = uncertain {
             self.count(&pod.uid, &Blame::of_marks(&pod, blame.decided));
+            self.rules.touch_all(&blame.rules);
         }
         let own = self.counted.contains(&pod.uid);
         let mut settled = Settled::default();

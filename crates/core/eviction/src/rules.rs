@@ -173,6 +173,15 @@ impl Rules {
         }
     }
 
+    /// It is known now whether a pod left because of these rules: their statuses may name it no more.
+    pub(crate) fn touch_all(&mut self, rules: &[(Text, Uid)]) {
+        for (name, _) in rules {
+            if let Some(at) = self.by_name(name) {
+                self.touch(at);
+            }
+        }
+    }
+
     /// Pods may have left because of these rules, and nobody will ever know.
     pub(crate) fn may_have_missed(&mut self, rules: &[(Text, Uid)]) {
         for (name, uid) in rules {

@@ -230,10 +230,6 @@ impl Lifecycle {
         let past = self.past.entry(device.clone()).or_default();
         past.serial = past.serial.max(serial);
         past.cleared = past.cleared.max(cleared);
-        self.bound_past();
-    }
-
-    fn bound_past(&mut self) {
         if self.past.len() > PAST_MAX
             && let Some(oldest) =
                 self.past.iter().min_by_key(|(_, past)| past.cleared).map(|(id, _)| id.clone())

@@ -33,41 +33,9 @@ impl Lifecycle {
             let Some(incident) = self.incidents.get(&number).filter(|one| is_drained(one)) else { return };
             let governs = incident.held.as_ref().map_or(&incident.policy, |held| &held.policy);
             if governs != policy {
-                self.demand(now, number, policy, fired);
+                demand(self, now, number, policy, fired);
             }
         }
-    }
-
-    fn demand(&mut self, now: Timestamp, number: u64, policy: &Text, fired: &Fired) {
-        let Some(known) = self.policies.get(policy) else { return };
-        let (flaps, cause) = (known.trust().flaps, cause_of(known, fired));
-        let rule = known.rules.get(fired.rule).map(|rule| rule.name.clone()).unwrap_or_default();
-        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
-        let is_full = incident.demands.len() >= DEMANDS_MAX;
-        let was_met = match incident.demands.iter_mut().find(|demand| demand.policy == *policy) {
-            // Its rule goes on to hold, or more are noted than can be.
-            Some(demand) if !demand.is_met => return,
-            None if is_full => return,
-            Some(demand) => {
-                (demand.rule, demand.is_met) = (rule, false);
-                true
-            }
-            None => {
-                let mut demands = Vec::from(core::mem::take(&mut incident.demands));
-                demands.push(Demand { policy: policy.clone(), rule, is_met: false });
-                incident.demands = demands.into_boxed_slice();
-                false
-            }
-        };
-        let cause = format!("{cause}; the repair and the proof of DeviceHealthPolicy {policy} follow");
-        incident.note(now, cause, &format!("policy {policy}").into());
-        // Its own proof was given, in vain.
-        let count = flaps.filter(|_| was_met).map(|flaps| (incident.count_flap(now, flaps), flaps));
-        if let Some((count, flaps)) = count.filter(|(count, flaps)| is_too_often(*count, *flaps)) {
-            return self.enter(now, number, Stage::Abandoned, in_vain(count, flaps).into(), &ITSELF.into());
-        }
-        self.explain(number, None);
-        self.show(number);
     }
 
     /// The policy that governs has done its repair and has its proof. Returns whether another one goes on with the incident.
@@ -94,15 +62,17 @@ impl Lifecycle {
         let Some(incident) = self.incidents.get(&number).filter(|one| one.stage != Stage::Abandoned) else {
             return false;
         };
-        let Some(demand) = self.next_demand(incident) else { return false };
+        let Some(demand) = next_demand(self, incident) else { return false };
         let (device, is_out) = (incident.device.clone(), is_out(incident));
         let Demand { policy, rule, .. } = demand;
-        let taint = self.taint_of(&policy, &rule).unwrap_or_else(|| incident.taint.clone());
+        let taint = taint_of(self, &policy, &rule).unwrap_or_else(|| incident.taint.clone());
         let cause = format!("{why}; DeviceHealthPolicy {policy} demands Drained for its rule {rule}").into();
         let wish = Wish { policy: policy.clone(), rule, taint, stage: Stage::Draining, cause };
         // Where its policy has gone while a guard held it, the device is in service.
         let refusal = if is_out { None } else { self.limits.refusal(&device, false) };
-        self.take_demand(number, &policy);
+        if let Some(incident) = open_mut(&mut self.incidents, number) {
+            incident.drop_demand(&policy);
+        }
         if let Some(refusal) = refusal {
             self.hold(now, number, wish.held(refusal));
             return true;
@@ -112,29 +82,17 @@ impl Lifecycle {
         true
     }
 
-    /// The taint of a rule, or of another one that drains where the policy has that rule no more.
-    fn taint_of(&self, policy: &Text, rule: &Text) -> Option<TaintKeyValue> {
-        let rules = &self.policies.get(policy)?.rules;
-        let draining = || rules.iter().find(|rule| rule.target == Target::Drained);
-        rules.iter().find(|one| one.name == *rule).or_else(draining).map(|rule| rule.taint.clone())
-    }
-
-    fn take_demand(&mut self, number: u64, policy: &Text) {
-        if let Some(incident) = open_mut(&mut self.incidents, number) {
-            let left = incident.demands.iter().filter(|demand| demand.policy != *policy).cloned();
-            incident.demands = left.collect();
-        }
-    }
-
     /// The policy that wanted what a guard holds does not want it any more. Returns whether another one demands the same.
     pub(crate) fn hold_for_next(&mut self, number: u64) -> bool {
         let Some(incident) = self.incidents.get(&number) else { return false };
         let drains = incident.held.as_ref().is_some_and(|held| held.stage == Stage::Draining);
-        let Some(Demand { policy, rule, .. }) = self.next_demand(incident).filter(|_| drains) else {
+        let Some(Demand { policy, rule, .. }) = next_demand(self, incident).filter(|_| drains) else {
             return false;
         };
-        let taint = self.taint_of(&policy, &rule).unwrap_or_else(|| incident.taint.clone());
-        self.take_demand(number, &policy);
+        let taint = taint_of(self, &policy, &rule).unwrap_or_else(|| incident.taint.clone());
+        if let Some(incident) = open_mut(&mut self.incidents, number) {
+            incident.drop_demand(&policy);
+        }
         let held = open_mut(&mut self.incidents, number).and_then(|incident| incident.held.as_mut());
         if let Some(held) = held {
             (held.policy, held.rule, held.taint) = (policy, rule, taint);
@@ -153,18 +111,13 @@ impl Lifecycle {
             incident.demands.iter().map(|one| &one.policy).filter(|policy| !acts(policy)).cloned().collect();
         let is_orphan = !acts(&incident.policy);
         for policy in idle {
-            self.take_demand(number, &policy);
+            if let Some(incident) = open_mut(&mut self.incidents, number) {
+                incident.drop_demand(&policy);
+            }
         }
         if is_orphan {
             self.pass_on(now, number, "its policy does not enforce any more");
         }
-    }
-
-    fn next_demand(&self, incident: &Incident) -> Option<Demand> {
-        let acts = |policy: &Text| self.policies.get(policy).is_some_and(|one| one.mode == Mode::Enforce);
-        let mut open =
-            incident.demands.iter().filter(|demand| !demand.is_met && demand.policy != incident.policy);
-        open.find(|demand| acts(&demand.policy)).cloned()
     }
 
     /// A policy is gone or only observes: it demands nothing.
@@ -173,14 +126,70 @@ impl Lifecycle {
         let theirs = self.incidents.values().filter(|incident| demands(incident));
         let numbers: Vec<u64> = theirs.map(|incident| incident.number).collect();
         for number in numbers {
-            self.take_demand(number, policy);
+            if let Some(incident) = open_mut(&mut self.incidents, number) {
+                incident.drop_demand(policy);
+            }
             self.explain(number, None);
             self.record(number);
         }
     }
 }
 
+/// A policy that enforces has a verdict that the incident does not have yet, or has again.
+fn demand(lifecycle: &mut Lifecycle, now: Timestamp, number: u64, policy: &Text, fired: &Fired) {
+    let Some(known) = lifecycle.policies.get(policy) else { return };
+    let (flaps, cause) = (known.trust().flaps, cause_of(known, fired));
+    let rule = known.rules.get(fired.rule).map(|rule| rule.name.clone()).unwrap_or_default();
+    let Some(incident) = open_mut(&mut lifecycle.incidents, number) else { return };
+    let is_full = incident.demands.len() >= DEMANDS_MAX;
+    let was_met = match incident.demands.iter_mut().find(|demand| demand.policy == *policy) {
+        // Its rule goes on to hold, or more are noted than can be.
+        Some(demand) if !demand.is_met => return,
+        None if is_full => return,
+        Some(demand) => {
+            (demand.rule, demand.is_met) = (rule, false);
+            true
+        }
+        None => {
+            let mut demands = Vec::from(core::mem::take(&mut incident.demands));
+            demands.push(Demand { policy: policy.clone(), rule, is_met: false });
+            incident.demands = demands.into_boxed_slice();
+            false
+        }
+    };
+    let cause = format!("{cause}; the repair and the proof of DeviceHealthPolicy {policy} follow");
+    incident.note(now, cause, &format!("policy {policy}").into());
+    // Its own proof was given, in vain.
+    let count = flaps.filter(|_| was_met).map(|flaps| (incident.count_flap(now, flaps), flaps));
+    if let Some((count, flaps)) = count.filter(|(count, flaps)| is_too_often(*count, *flaps)) {
+        return lifecycle.enter(now, number, Stage::Abandoned, in_vain(count, flaps).into(), &ITSELF.into());
+    }
+    lifecycle.explain(number, None);
+    lifecycle.show(number);
+}
+
+/// The taint of a rule, or of another one that drains where the policy has that rule no more.
+fn taint_of(lifecycle: &Lifecycle, policy: &Text, rule: &Text) -> Option<TaintKeyValue> {
+    let rules = &lifecycle.policies.get(policy)?.rules;
+    let draining = || rules.iter().find(|rule| rule.target == Target::Drained);
+    rules.iter().find(|one| one.name == *rule).or_else(draining).map(|rule| rule.taint.clone())
+}
+
+/// The first demand that is not met, of a policy that enforces.
+fn next_demand(lifecycle: &Lifecycle, incident: &Incident) -> Option<Demand> {
+    let acts = |policy: &Text| lifecycle.policies.get(policy).is_some_and(|one| one.mode == Mode::Enforce);
+    let mut open =
+        incident.demands.iter().filter(|demand| !demand.is_met && demand.policy != incident.policy);
+    open.find(|demand| acts(&demand.policy)).cloned()
+}
+
 impl Incident {
+    /// A policy governs from now on, or demands nothing any more.
+    fn drop_demand(&mut self, policy: &Text) {
+        let left = self.demands.iter().filter(|demand| demand.policy != *policy).cloned();
+        self.demands = left.collect();
+    }
+
     /// The demands that follow, for people; empty where there are none.
     pub(crate) fn follows(&self) -> String {
         let open = self.demands.iter().filter(|demand| !demand.is_met && demand.policy != self.policy);

@@ -80,37 +80,13 @@ impl Lifecycle {
         }
     }
 
-    /// Devices of a driver with this identity, by their own word or by that of their incidents; at most [`SAME_MAX`].
-    fn same(&self, driver: &Text, hardware: &Text) -> Vec<DeviceId> {
-        let first = (hardware.clone(), DeviceId::new("", "", ""));
-        let all = self.by_hardware.range(first..).take_while(|(of, _)| of == hardware);
-        let theirs = all.map(|(_, id)| id).filter(|id| id.driver == *driver);
-        theirs.take(SAME_MAX).cloned().collect()
-    }
-
-    /// Whether a device is published with this identity.
-    fn is_published_as(&self, id: &DeviceId, hardware: &Text) -> bool {
-        self.devices.get(id).is_some_and(|known| {
-            let is_there = !matches!(known.presence, Some(Presence::Unpublished | Presence::Gone));
-            is_there && known.is_selected && !known.is_vanished && known.hardware.as_ref() == Some(hardware)
-        })
-    }
-
-    /// Whether hardware is not published under this name any more.
-    fn has_left(&self, id: &DeviceId, hardware: &Text) -> bool {
-        self.devices.get(id).is_none_or(|known| {
-            matches!(known.presence, Some(Presence::Unpublished | Presence::Gone))
-                || known.hardware.as_ref().is_some_and(|other| other != hardware)
-        })
-    }
-
     /// The devices with one identity have changed. An incident follows its hardware to another name once the old name is not published; until then
     /// the two published devices are a problem of their own, which the incident names.
     pub(crate) fn follow(&mut self, now: Timestamp, driver: &Text, hardware: &Text) {
         if self.is_paused {
             return;
         }
-        let devices = self.same(driver, hardware);
+        let devices = same(self, driver, hardware);
         for device in &devices {
             let number = self.devices.get(device).and_then(|known| known.incident);
             let incident = number.and_then(|number| self.incidents.get(&number));
@@ -118,9 +94,9 @@ impl Lifecycle {
                 continue;
             };
             let number = incident.number;
-            let other = devices.iter().find(|one| *one != device && self.is_published_as(one, hardware));
+            let other = devices.iter().find(|one| *one != device && is_published_as(self, one, hardware));
             match other {
-                Some(other) if self.has_left(device, hardware) => self.rename(now, number, other),
+                Some(other) if has_left(self, device, hardware) => self.rename(now, number, other),
                 Some(_) | None => self.set_twin(now, number, other),
             }
         }
@@ -252,7 +228,7 @@ impl Lifecycle {
         if !is_gone {
             // A repair that was withdrawn has its whole time.
             incident.restart_repair(now);
-            // What did not exist was not calm. Its signals come after this.
+            // A device that did not exist was not calm. Its signals come after this.
             let known = self.devices.get_mut(&incident.device);
             known.into_iter().for_each(|known| known.calm_from = Some(now));
         }
@@ -297,6 +273,30 @@ impl Lifecycle {
         incident.note(now, format!("the identity of the device is {hardware}, it was {was}"), &ITSELF.into());
         self.unindex_incident(before.as_ref(), &device);
     }
+}
+
+/// Devices of a driver with this identity, by their own word or by that of their incidents; at most [`SAME_MAX`].
+fn same(lifecycle: &Lifecycle, driver: &Text, hardware: &Text) -> Vec<DeviceId> {
+    let first = (hardware.clone(), DeviceId::new("", "", ""));
+    let all = lifecycle.by_hardware.range(first..).take_while(|(of, _)| of == hardware);
+    let theirs = all.map(|(_, id)| id).filter(|id| id.driver == *driver);
+    theirs.take(SAME_MAX).cloned().collect()
+}
+
+/// Whether a device is published with this identity.
+fn is_published_as(lifecycle: &Lifecycle, id: &DeviceId, hardware: &Text) -> bool {
+    lifecycle.devices.get(id).is_some_and(|known| {
+        let is_there = !matches!(known.presence, Some(Presence::Unpublished | Presence::Gone));
+        is_there && known.is_selected && !known.is_vanished && known.hardware.as_ref() == Some(hardware)
+    })
+}
+
+/// Whether hardware is not published under this name any more.
+fn has_left(lifecycle: &Lifecycle, id: &DeviceId, hardware: &Text) -> bool {
+    lifecycle.devices.get(id).is_none_or(|known| {
+        matches!(known.presence, Some(Presence::Unpublished | Presence::Gone))
+            || known.hardware.as_ref().is_some_and(|other| other != hardware)
+    })
 }
 
 /// The parts of a signal that say whether it is about a device that is not published.

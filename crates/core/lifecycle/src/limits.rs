@@ -321,7 +321,7 @@ impl Lifecycle {
                 self.hold(now, number, Held { guard, reason, message, ..*held });
             }
             Some(_) => {}
-            None => self.go_on(now, number, &held),
+            None => go_on(self, now, number, &held),
         }
     }
 
@@ -340,34 +340,6 @@ impl Lifecycle {
         incident.waits_for = held.message.clone();
         incident.held = Some(Box::new(held));
         incident.note(now, cause, &ITSELF.into());
-        self.show(number);
-    }
-
-    /// Guards permit what was held.
-    fn go_on(&mut self, now: Timestamp, number: u64, held: &Held) {
-        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
-        else {
-            return;
-        };
-        incident.held = None;
-        let cause: Text = format!("DisruptionGuard {} permits it", held.guard).into();
-        if incident.stage < held.stage {
-            let Held { policy, rule, taint, stage, .. } = held.clone();
-            let cause = self.govern(number, Wish { policy, rule, taint, stage, cause });
-            self.enter(now, number, stage, cause, &ITSELF.into());
-            return self.judge_return(now, number);
-        }
-        // Its policy has come to act on it while guards did not permit that.
-        incident.restart_repair(now);
-        incident.is_enforced = true;
-        if incident.stage.is_out_of_service() {
-            incident.cost.out_since.get_or_insert(now);
-        }
-        incident.note(now, cause, &ITSELF.into());
-        if let Some(policy) = self.policies.get(&incident.policy) {
-            incident.waits_for = waits_for(policy, incident);
-        }
-        self.note_service(number);
         self.show(number);
     }
 
@@ -399,6 +371,34 @@ impl Lifecycle {
             }
         }
     }
+}
+
+/// Guards permit what was held.
+fn go_on(lifecycle: &mut Lifecycle, now: Timestamp, number: u64, held: &Held) {
+    let Some(incident) = invariant!(open_mut(&mut lifecycle.incidents, number), "an open incident is there")
+    else {
+        return;
+    };
+    incident.held = None;
+    let cause: Text = format!("DisruptionGuard {} permits it", held.guard).into();
+    if incident.stage < held.stage {
+        let Held { policy, rule, taint, stage, .. } = held.clone();
+        let cause = lifecycle.govern(number, Wish { policy, rule, taint, stage, cause });
+        lifecycle.enter(now, number, stage, cause, &ITSELF.into());
+        return lifecycle.judge_return(now, number);
+    }
+    // Its policy has come to act on it while guards did not permit that.
+    incident.restart_repair(now);
+    incident.is_enforced = true;
+    if incident.stage.is_out_of_service() {
+        incident.cost.out_since.get_or_insert(now);
+    }
+    incident.note(now, cause, &ITSELF.into());
+    if let Some(policy) = lifecycle.policies.get(&incident.policy) {
+        incident.waits_for = waits_for(policy, incident);
+    }
+    lifecycle.note_service(number);
+    lifecycle.show(number);
 }
 
 /// Whether the device of an incident is out of service because a policy acted.

@@ -309,7 +309,7 @@ impl Lifecycle {
     fn lose_policy(&mut self, now: Timestamp, name: &Text) {
         self.tallies.drop_policy(name);
         self.drop_demands(name);
-        let numbers = self.numbers_of(name);
+        let numbers = numbers_of(self, name);
         let observed = self.policies.get(name).is_some_and(|policy| policy.mode == Mode::Observe);
         // A device that a person gave up is for a person to decide.
         let is_its = |number: &&u64| {
@@ -356,11 +356,6 @@ impl Lifecycle {
         self.record(number);
     }
 
-    fn numbers_of(&self, policy: &Text) -> Vec<u64> {
-        let theirs = self.incidents.values().filter(|incident| concerns(policy, incident));
-        theirs.map(|incident| incident.number).collect()
-    }
-
     fn see_policy(&mut self, now: Timestamp, policy: Policy) {
         let (name, mode) = (policy.name.clone(), policy.mode);
         for known in self.devices.values_mut() {
@@ -379,7 +374,7 @@ impl Lifecycle {
         if mode == Mode::Observe {
             self.drop_demands(&name);
         }
-        for number in self.numbers_of(&name) {
+        for number in numbers_of(self, &name) {
             let Some(incident) =
                 invariant!(self.incidents.get(&number).cloned(), "an incident that was found is there")
             else {
@@ -500,6 +495,12 @@ impl Lifecycle {
             self.effects.push_back(Effect::Record(Arc::clone(incident)));
         }
     }
+}
+
+/// The open incidents that a policy has a part in.
+fn numbers_of(lifecycle: &Lifecycle, policy: &Text) -> Vec<u64> {
+    let theirs = lifecycle.incidents.values().filter(|incident| concerns(policy, incident));
+    theirs.map(|incident| incident.number).collect()
 }
 
 /// An open incident, to be changed; what was written of it stays as it was.

@@ -6,6 +6,7 @@ use lazaret_model::{
 use std::sync::Arc;
 
 use crate::{
+    actors::people,
     api::{Kind, wall},
     coverage::Mark,
     palette,
@@ -97,6 +98,8 @@ impl World {
             Op::Cordon => self.set_cordon(a, true),
             Op::Uncordon => self.set_cordon(a, false),
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
+            Op::Lie => people::lie(self, a, b, c),
+            Op::Hesitate => people::hesitate(self, a, b.is_multiple_of(2)),
             Op::SetBudget => self.change_budget(a, b),
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_model::{
-    AttrValue, CapacityValue, Device, DeviceClass, Node, NodeScope, PoolSpec, Quantity, ResourceSlice,
-    SliceTaint, Taint, Text,
+    AttrValue, CapacityValue, Device, DeviceClass, DeviceId, Node, NodeScope, PoolSpec, Quantity,
+    ResourceSlice, SliceTaint, Taint, Text,
 };
 
 use crate::{
@@ -101,6 +101,21 @@ impl Pool {
     pub(crate) fn names(&self) -> impl Iterator<Item = &Text> {
         self.slices.iter().flat_map(|slice| devices(slice).iter().map(|device| &device.name))
     }
+}
+
+impl Pool {
+    /// Devices with the identity that this one has.
+    pub(crate) fn twins_of(&self, name: &Text) -> Vec<DeviceId> {
+        let all = || self.slices.iter().flat_map(|slice| devices(slice).iter());
+        let wanted = all().find(|device| device.name == *name).and_then(identity);
+        let twins = all().filter(move |device| device.name != *name && identity(device) == wanted);
+        let id = |device: &Device| DeviceId::new(self.driver.clone(), self.name.clone(), device.name.clone());
+        twins.filter(|device| identity(device).is_some()).map(id).collect()
+    }
+}
+
+fn identity(device: &Device) -> Option<&AttrValue> {
+    device.attributes.iter().find(|(key, _)| **key == *palette::IDENTITY).map(|(_, value)| value)
 }
 
 impl Slice {

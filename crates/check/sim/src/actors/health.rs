@@ -391,7 +391,9 @@ impl World {
         let torn = agent.levels.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
         let count = agent.limits.wake(&agent.fleet).filter(|_| agent.turn.leads());
         let count = count.map(|at| Wake::new(at, "devices are to be counted for guards"));
-        let view = agent.view_at.map(|at| Wake::new(at, "a view is wanted"));
+        // One that lost the lease looks for no view any more.
+        let view = agent.view_at.filter(|_| agent.turn.leads());
+        let view = view.map(|at| Wake::new(at, "a view is wanted"));
         let wanted = Wake::first([wanted, count, torn, view]);
         // A follower hears of time too: what it measures goes on.
         let wake = if agent.turn.leads() { agent.turn.wake(wanted) } else { wanted };

@@ -169,7 +169,11 @@ impl SchedulerInputs<'_> {
         };
         match &told {
             Told::Pod(_) => {
-                if let Some(pod) = pod_at(self.api, place) {
+                if let Some(mut pod) = pod_at(self.api, place) {
+                    if self.core.mutant == Some(Mutant::UnprovenMarks) && pod.mark.is_none() {
+                        let metadata = self.api.pod_metadata_at(&pod.uid, place);
+                        pod.mark = metadata.and_then(|metadata| metadata.forged.clone());
+                    }
                     self.hear_pod(pod);
                 }
             }

@@ -28,6 +28,8 @@ pub(crate) struct PodMetadata {
     pub(crate) annotations: Arc<Value>,
     /// The record of its replacement, on a pod that was released and on a copy.
     pub(crate) mark: Option<Mark>,
+    /// A record that its tenant wrote in the place of that one, without a proof.
+    pub(crate) forged: Option<Mark>,
     /// It may not be scheduled yet.
     pub(crate) is_gated: bool,
 }

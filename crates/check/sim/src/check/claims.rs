@@ -50,7 +50,10 @@ impl World {
         let logged = &self.api.claims.log()[place];
         let given = logged.object.as_ref().and_then(|claim| claim.allocation.as_deref()).map(Given::all);
         let Holdings { of_device, written, known, left_behind } = &mut self.checker.holdings;
-        if let Some(claim) = logged.object.as_ref().filter(|claim| claim.allocation.is_none()) {
+        // A scheduler writes the finalizer first: the allocation is there by now.
+        let stored = self.api.claims.get(self.api.claims.key(logged.number));
+        let is_free = stored.is_none_or(|stored| stored.object.allocation.is_none());
+        if let Some(claim) = logged.object.as_ref().filter(|_| is_free) {
             left_behind.remove(&claim.uid);
         }
         known.set(self.api.claims.key(logged.number), given.unwrap_or_default());

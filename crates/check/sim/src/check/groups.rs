@@ -4,7 +4,7 @@ use lazaret_eviction::{Evict, Manner, Outcome};
 use lazaret_model::{GroupMode, ObjectKey, Pod, Text, Uid};
 
 use crate::{
-    check::{Attempt, decide::rule_of},
+    check::{Attempt, decide::rule_of, protection::is_overdue},
     coverage::Mark,
     reference::{self, Cause},
     world::World,
@@ -46,7 +46,8 @@ impl World {
         let due: Vec<&Cause<'_>> = causes.iter().filter(|cause| cause.deadline <= now).collect();
         let Some(group) = group_of(&pod) else { return };
         // One whose time is over waits for nobody, and one that has another reason to leave need not.
-        if evict.manner == Manner::DeleteOverdue || due.len() != 1 || !is_together(due[0]) {
+        let is_late = due.iter().any(|cause| is_overdue(&pod, cause, now));
+        if evict.manner == Manner::DeleteOverdue || is_late || due.len() != 1 || !is_together(due[0]) {
             return;
         }
         let Some(rule) = rule_of(due[0].source) else { return };

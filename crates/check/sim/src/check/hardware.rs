@@ -31,7 +31,9 @@ impl World {
         // The count of a policy changes with it, and two leaders may have written at a time.
         let unclear = [Mark::PolicyWritten, Mark::PolicyDeleted, Mark::ModeChanged, Mark::LateWrite];
         let is_clear = unclear.iter().all(|mark| self.coverage.count(*mark) == 0);
-        if !goes_out || !is_clear || incident.handled.repaired.is_some() {
+        // A device that a person said was repaired, or gave up, did not come back in vain.
+        let is_persons = incident.handled.repaired.is_some() || incident.handled.abandoned.is_some();
+        if !goes_out || !is_clear || is_persons {
             return;
         }
         let same = |other: &&Incident| {

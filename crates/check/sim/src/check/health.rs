@@ -162,8 +162,18 @@ impl World {
             let is_repaired = incident.handled.repaired.is_some_and(|at| stored != Some(Some(at)));
             incident.handled.abandoned.is_some() || is_repaired
         };
-        let new = all.iter().filter(|incident| !by_person(incident)).map(|incident| &incident.device);
-        let new: BTreeSet<DeviceId> = new.filter(|device| !was_out(device)).cloned().collect();
+        // It follows its hardware to another name.
+        let has_moved = |incident: &Incident| {
+            let stored = self.health.incidents.get(&incident.name).map(|stored| &stored.incident);
+            stored.is_some_and(|one| is_out(&one) && one.device != incident.device)
+        };
+        let new = all.iter().filter(|one| !by_person(one) && !was_out(&one.device) && !has_moved(one));
+        // A device that is gone with its node counts for others that are gone: they come back together.
+        let counts_gone = new.clone().any(|one| one.gone_since.is_some());
+        let gone = all.iter().filter(|one| one.gone_since.is_some() && !counts_gone);
+        let gone: BTreeSet<DeviceId> = gone.map(|one| one.device.clone()).collect();
+        let new: BTreeSet<DeviceId> = new.map(|one| one.device.clone()).collect();
+        let exists = |device: &&DeviceId| !gone.contains(*device);
         // A node that a person took out of service in this step is no more out by another of its devices. It does not count against the others:
         // the machine may have heard of the person last.
         let by_persons = all.iter().filter(by_person).map(|incident| incident.device.clone());
@@ -177,9 +187,13 @@ impl World {
             let unit = |device: &DeviceId| unit_of(seen, guard, of, device);
             let new: BTreeSet<String> = new.iter().filter_map(unit).collect();
             let older = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
-            let before =
-                out.iter().filter(|device| was_out(device)).filter_map(unit).collect::<BTreeSet<_>>();
-            let still_out = still_out.iter().filter_map(unit).collect::<BTreeSet<_>>();
+            let before = out
+                .iter()
+                .filter(exists)
+                .filter(|device| was_out(device))
+                .filter_map(unit)
+                .collect::<BTreeSet<_>>();
+            let still_out = still_out.iter().filter(exists).filter_map(unit).collect::<BTreeSet<_>>();
             let added =
                 new.iter().filter(|unit| !older.contains(*unit) && !still_out.contains(*unit)).count();
             // An incident that is over as the machine has decided, and whose taint was never written, keeps nothing out of service.

@@ -201,6 +201,11 @@ impl World {
             let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
             let has_node = self.api.nodes.get(&id.pool).is_some();
             let is_held = fleet.holders(&id).next().is_some() && has_node;
+            // A device whose hardware is published under another name is not missed.
+            let mut pools = self.drivers.pools.iter();
+            let pool = pools.find(|pool| (&pool.driver, &pool.name) == (&id.driver, &id.pool));
+            let mut twins = pool.into_iter().flat_map(|pool| pool.twins_of(&id.device));
+            let is_held = is_held && !twins.any(|twin| seen.lists(&twin));
             let is_gone = is_held || is_old && self.health.agents[leader].levels.is_vanished(&id);
             let complaint = match (seen.lists(&id), torn.contains(&id.pool_id())) {
                 (true, true) if fleet.device(&id).is_some() => "a pool that stays incomplete is noticed",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_eviction::{Evict, Manner};
 use lazaret_model::{
-    Breaker, BreakerUnit, DeviceId, DisruptionGuard, EvictionMode, NodeScope, Timestamp, Uid,
+    Breaker, BreakerUnit, DeviceId, DisruptionGuard, EvictionMode, NodeScope, Pod, Timestamp, Uid,
 };
 
 use crate::{
@@ -76,6 +76,15 @@ pub(super) fn unit_of(
     }
 }
 
+/// Whether the time is over that a rule gives a pod to leave without being deleted.
+pub(super) fn is_overdue(pod: &Pod, cause: &Cause<'_>, now: Timestamp) -> bool {
+    let say = pod.eviction_preference.unwrap_or_default();
+    let spec = cause.taint.eviction.as_ref();
+    let left = spec.and_then(|spec| Some(spec.deadline_seconds? - i64::from(spec.granted_seconds(say))));
+    mode_of(cause) == EvictionMode::EvictThenDelete
+        && left.is_some_and(|seconds| cause.deadline.plus_secs(seconds) <= now)
+}
+
 impl World {
     /// A pod whose rules all ask budgets is deleted without asking only after a deadline.
     pub(super) fn check_manner(&mut self, number: usize, evict: &Evict) {
@@ -89,14 +98,7 @@ impl World {
         let permitted = match evict.manner {
             Manner::Delete => due.any(|cause| mode_of(cause) == EvictionMode::Delete),
             Manner::Evict => due.any(|cause| mode_of(cause) != EvictionMode::Delete),
-            Manner::DeleteOverdue => causes.iter().any(|cause| {
-                let say = pod.eviction_preference.unwrap_or_default();
-                let spec = cause.taint.eviction.as_ref();
-                let left =
-                    spec.and_then(|spec| Some(spec.deadline_seconds? - i64::from(spec.granted_seconds(say))));
-                mode_of(cause) == EvictionMode::EvictThenDelete
-                    && left.is_some_and(|seconds| cause.deadline.plus_secs(seconds) <= now)
-            }),
+            Manner::DeleteOverdue => causes.iter().any(|cause| is_overdue(&pod, cause, now)),
         };
         if !permitted {
             let detail = format!("{} goes by {:?}: {:?}", evict.pod, evict.manner, evict.reasons);

@@ -1,6 +1,6 @@
 //! How the world of a seed is drawn.
 
-use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, deletions, incidents};
+use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, incidents, people};
 use crate::{palette, rng::Rng};
 
 /// The stream of randomness that sizes come from.
@@ -104,7 +104,7 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         binding: binding::draw_timeout(population, pods),
         crowded: binding::draw_crowd(population, pods),
         replaced: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, REPLACEMENT).chance(REPLACED_PERMILLE)),
-        collected: deletions::draw_collected(seed),
+        collected: people::draw_collected(seed),
         once: u32::from(Rng::new(seed, SERVERS).chance(ONCE_PERMILLE)),
     }
 }
@@ -141,7 +141,7 @@ fn weight(op: Op) -> u64 {
         | Op::Cordon
         | Op::Uncordon
         | Op::ReportDevices => 0,
-        Op::WriteReplacement | Op::DeleteReplacement | Op::TaintNode => 0,
+        Op::WriteReplacement | Op::DeleteReplacement | Op::TaintNode | Op::Hesitate | Op::Lie => 0,
     }
 }
 
@@ -214,7 +214,7 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     if config.binding != 0 || config.crowded != 0 {
         binding::draw_transitions(config, &mut transitions);
     }
-    deletions::draw_transitions(config, &mut transitions);
+    people::draw_transitions(config, &mut transitions);
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
@@ -393,6 +393,8 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::WriteReplacement
         | Op::DeleteReplacement
         | Op::TaintNode
+        | Op::Hesitate
+        | Op::Lie
         | Op::Panic
         | Op::SlowKubelet => {}
     }

@@ -137,8 +137,11 @@ impl Reconciler {
                 Some((owner, incident)) => {
                     self.plan_child(now, (owner, incident), (wanted, &child), &mut scene);
                 }
-                None if self.keeps_name(now, &child) => {}
                 None => {
+                    let over = self.incidents.get(name).and_then(|written| written.over_of(&child));
+                    if over.is_some_and(|over| self.kept.keeps(now, name, over)) {
+                        continue;
+                    }
                     self.delete(now, &child);
                     // An earlier incident of the same name may have left it: its place is taken until it is gone.
                     scene.takes_place(child.target.kind());

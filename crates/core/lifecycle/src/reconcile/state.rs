@@ -76,6 +76,14 @@ impl Written {
         }
     }
 
+    /// Since when an incident is over whose Job this is, which has ended. Its end may not be seen yet.
+    pub(super) fn over_of(&self, child: &Child) -> Option<Timestamp> {
+        let Target::Job { result: Some(_) } = child.target else { return None };
+        let is_own = self.uid.as_ref() == Some(&child.owner.uid);
+        let since = self.over.as_ref().map(|over| over.since);
+        since.or(self.stored.as_ref().map(|_| Timestamp::NEVER)).filter(|_| is_own)
+    }
+
     fn acts(&self) -> Acts {
         self.acts.as_deref().cloned().unwrap_or_default()
     }
