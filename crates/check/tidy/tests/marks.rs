@@ -51,8 +51,8 @@ fn every_annotation_and_label_of_ours_has_a_row_and_a_test_that_forges_it() {
     let rows = rows(&fs::read_to_string(workspace.root.join("docs/security.md")).unwrap());
     let listed: BTreeSet<&str> = rows.iter().flat_map(|(keys, _)| keys.iter().map(String::as_str)).collect();
     let mut found = BTreeSet::new();
-    for package in fs::read_dir(workspace.root.join("crates")).unwrap() {
-        for path in files(&package.unwrap().path().join("src"), ".rs") {
+    for package in &workspace.crates {
+        for path in files(&package.folder.join("src"), ".rs") {
             if path.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests") {
                 continue;
             }
