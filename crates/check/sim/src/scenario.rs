@@ -333,6 +333,9 @@ impl Scenario {
             let guards = scenario.transitions.iter_mut().filter(|one| one.op == Op::WriteGuard);
             guards.for_each(|guard| (guard.b, guard.c) = counting_domains(guard.b, guard.c));
         }
+        if mutant == Mutant::NoFlightWait {
+            people::hand_over_in_flight(&scenario.config, &mut scenario.transitions);
+        }
         scenario
     }
 

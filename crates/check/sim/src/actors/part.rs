@@ -207,6 +207,11 @@ impl<P: Part> Agent<P> {
         self.turn.leads()
     }
 
+    /// Whether it decides in this term.
+    pub(crate) fn leads_in(&self, term: Option<u64>) -> bool {
+        self.turn.leads() && self.turn.term() == term
+    }
+
     fn tell(&mut self, now: Timestamp, told: Told) {
         self.core.handle(now, &(), told.into());
     }
@@ -479,6 +484,9 @@ impl World {
             let in_bounds = is_other_term && self.now < post.sent + LONGEST_FLIGHT_MS;
             if is_left && !P::may_outlive_its_sender(kind, in_bounds) {
                 return;
+            }
+            if is_left && !P::may_outlive_its_sender(kind, false) {
+                self.check_waited_out::<P>((post.controller, post.process, post.term), kind);
             }
             self.coverage.hit(Mark::PartLate);
             self.is_left_behind = is_left;

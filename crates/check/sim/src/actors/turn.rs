@@ -178,7 +178,7 @@ impl World {
     }
 
     /// The term in which a controller may write, or a mutant believes so.
-    pub(super) fn believed(&self, number: usize) -> Option<u64> {
+    pub(crate) fn believed(&self, number: usize) -> Option<u64> {
         let controller = &self.controllers[number];
         match self.mutant {
             Some(Mutant::NoLease) => controller.turn.term(),

@@ -30,6 +30,14 @@ const STRAGGLERS_PERMILLE: u64 = 100;
 const LATE: (u32, u32) = (1, 899);
 /// The next leader gives devices after this time, and late writes arrive for as long after it.
 const NEXT_LEADER_MS: (u32, u32) = (8_000, 14_000);
+/// The stream of randomness that leaders come from who hand over while their writes are in flight.
+const HANDOVERS: u64 = 23;
+/// The first one leads by then.
+const FIRST_LEADER_MS: u32 = 4_000;
+/// Their writes are held up for as long before.
+const HELD_UP_MS: u32 = 2_000;
+/// The most users who make pods, or whose pods have to be made again, meanwhile.
+const PLACED_MAX: u32 = 8;
 /// The stream of randomness that lies come from.
 const LIARS: u64 = 22;
 /// There are some in as many of a thousand worlds.
@@ -89,6 +97,25 @@ fn draw_stragglers(config: &Config, transitions: &mut Vec<Transition>) {
         let at = next + number(rng, 0, 3_000);
         transitions.push(Transition { at, op: Op::Hesitate, a: user, b: 0, c: 0 });
     }
+}
+
+/// Again and again, writes are held up while pods are to be placed, and their leader gives the lease back: the next one has it at once.
+pub(super) fn hand_over_in_flight(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, HANDOVERS);
+    let mut start = FIRST_LEADER_MS;
+    while start + HELD_UP_MS <= config.horizon_ms {
+        let (manner, permille) = LATE;
+        transitions.push(Transition { at: start, op: Op::Errors, a: manner, b: permille, c: HELD_UP_MS });
+        for _ in 0..number(rng, 2, PLACED_MAX) {
+            let at = start + number(rng, 0, HELD_UP_MS);
+            transitions.push(draw_one(rng.pick(&[Op::DeletePod, Op::Hesitate]), at, rng));
+        }
+        let end = start + HELD_UP_MS;
+        transitions.push(Transition { at: end, op: Op::HandOver, a: 0, b: 0, c: 0 });
+        start = end + number(rng, NEXT_LEADER_MS.0, NEXT_LEADER_MS.1);
+    }
+    transitions.retain(|transition| transition.at <= config.horizon_ms);
+    transitions.sort_by_key(|transition| transition.at);
 }
 
 fn draw_lies(config: &Config, transitions: &mut Vec<Transition>) {
