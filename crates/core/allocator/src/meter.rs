@@ -13,7 +13,7 @@ pub(crate) const COMPILE_UNITS: u64 = 2_000;
 pub(crate) const COMPILE_BYTE_UNITS: u64 = 100;
 /// An expression that was compiled before.
 pub(crate) const LOOKUP_UNITS: u64 = 5;
-/// Of which so many bytes are hashed and compared for another unit.
+/// Bytes of an expression that are hashed and compared for one more unit.
 pub(crate) const LOOKUP_BYTES_PER_UNIT: u64 = 64;
 /// A node that is looked at.
 pub(crate) const NODE_UNITS: u64 = 100;
