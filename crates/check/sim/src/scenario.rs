@@ -318,8 +318,8 @@ impl Scenario {
         Self { config, transitions }
     }
 
-    /// The world of a seed in which a mutant is looked for. A view that is too old shows only where watches are far behind, and devices that are counted
-    /// in place of fault domains only where a breaker counts these.
+    /// The world of a seed in which a mutant is looked for. A view that is too old shows only where watches are far behind, devices that are counted
+    /// in place of fault domains only where a breaker counts these, and so on.
     #[must_use]
     pub fn hunt(seed: u64, limits: Limits, mutant: Mutant) -> Self {
         let mut scenario = Self::draw(seed, limits);
@@ -328,6 +328,10 @@ impl Scenario {
         }
         if mutant == Mutant::UncheckedDevices {
             scenario.config.once = 1;
+            people::hold_up_allocations(&scenario.config, &mut scenario.transitions);
+        }
+        if mutant == Mutant::UnprovenMarks {
+            scenario.forge_marks();
         }
         if mutant == Mutant::DevicesForDomains {
             let guards = scenario.transitions.iter_mut().filter(|one| one.op == Op::WriteGuard);
@@ -337,6 +341,18 @@ impl Scenario {
             people::hand_over_in_flight(&scenario.config, &mut scenario.transitions);
         }
         scenario
+    }
+
+    /// A server that lets tenants write marks of replacements, pods that are replaced, and tenants who write such marks.
+    fn forge_marks(&mut self) {
+        if self.config.is_large() {
+            return;
+        }
+        self.config.once = 0;
+        if core::mem::replace(&mut self.config.replaced, 1) == 0 {
+            draw::draw_replacement(&self.config, &mut self.transitions);
+        }
+        people::forge_marks(&self.config, &mut self.transitions);
     }
 
     /// As a regression file.

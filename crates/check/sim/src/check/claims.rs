@@ -53,6 +53,8 @@ impl World {
         // A scheduler writes the finalizer first: the allocation is there by now.
         let stored = self.api.claims.get(self.api.claims.key(logged.number));
         let is_free = stored.is_none_or(|stored| stored.object.allocation.is_none());
+        // A claim that is deleted and loses its finalizer at once was written for the last time.
+        let is_gone = stored.is_none();
         if let Some(claim) = logged.object.as_ref().filter(|_| is_free) {
             left_behind.remove(&claim.uid);
         }
@@ -77,7 +79,7 @@ impl World {
                 stored.any(|stored| left_behind.contains(&stored.object.uid))
             };
             let sum = holders.iter().map(|(_, share)| share).sum::<i64>();
-            if sum > palette::BANDWIDTH_MAX && !is_excused() {
+            if sum > palette::BANDWIDTH_MAX && !is_gone && !is_excused() {
                 let named = holders.iter().map(|(claim, share)| (self.api.claims.key(*claim), share));
                 let all: Vec<_> = named.collect();
                 let last = self.api.claims.key(logged.number);

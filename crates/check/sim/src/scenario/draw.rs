@@ -215,9 +215,14 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
         binding::draw_transitions(config, &mut transitions);
     }
     people::draw_transitions(config, &mut transitions);
+    in_order(config, &mut transitions);
+    transitions
+}
+
+/// Those that come before the world is to rest, by time.
+pub(super) fn in_order(config: &Config, transitions: &mut Vec<Transition>) {
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
-    transitions
 }
 
 /// In some worlds the process of the kubelets starts again, up to three times.
@@ -319,7 +324,7 @@ fn draw_flaps(config: &Config, transitions: &mut Vec<Transition>) {
 }
 
 /// Policies at the start, taints that only policies mind, and policies that change and go.
-fn draw_replacement(config: &Config, transitions: &mut Vec<Transition>) {
+pub(super) fn draw_replacement(config: &Config, transitions: &mut Vec<Transition>) {
     let rng = &mut Rng::new(config.seed, REPLACEMENT);
     for _ in 0..number(rng, 2, 6) {
         let at = number(rng, 0, config.horizon_ms / 4);

@@ -4,7 +4,7 @@
 
 use super::{
     Config, Op, Transition,
-    draw::{draw_one, number},
+    draw::{draw_one, in_order, number},
 };
 use crate::rng::Rng;
 
@@ -38,6 +38,14 @@ const FIRST_LEADER_MS: u32 = 4_000;
 const HELD_UP_MS: u32 = 2_000;
 /// The most users who make pods, or whose pods have to be made again, meanwhile.
 const PLACED_MAX: u32 = 8;
+/// The stream of randomness that late allocations come from where a mutant is looked for.
+const LATE_ALLOCATIONS: u64 = 24;
+/// And forged marks.
+const FORGERS: u64 = 25;
+/// As many marks are forged.
+const FORGED: u32 = 24;
+/// The numbers of lies that are marks.
+const MARKS: [u32; 2] = [2, 3];
 /// The stream of randomness that lies come from.
 const LIARS: u64 = 22;
 /// There are some in as many of a thousand worlds.
@@ -77,9 +85,12 @@ fn draw_deletions(config: &Config, transitions: &mut Vec<Transition>) {
 
 fn draw_stragglers(config: &Config, transitions: &mut Vec<Transition>) {
     let rng = &mut Rng::new(config.seed, STRAGGLERS);
-    if config.is_large() || !rng.chance(STRAGGLERS_PERMILLE) {
-        return;
+    if !config.is_large() && rng.chance(STRAGGLERS_PERMILLE) {
+        add_stragglers(config, transitions, rng);
     }
+}
+
+fn add_stragglers(config: &Config, transitions: &mut Vec<Transition>, rng: &mut Rng) {
     let start = number(rng, 500, config.horizon_ms / 2);
     let held_up = 1_500 + config.lag_ms + 2 * config.latency_ms;
     let (manner, permille) = LATE;
@@ -114,8 +125,26 @@ pub(super) fn hand_over_in_flight(config: &Config, transitions: &mut Vec<Transit
         transitions.push(Transition { at: end, op: Op::HandOver, a: 0, b: 0, c: 0 });
         start = end + number(rng, NEXT_LEADER_MS.0, NEXT_LEADER_MS.1);
     }
-    transitions.retain(|transition| transition.at <= config.horizon_ms);
-    transitions.sort_by_key(|transition| transition.at);
+    in_order(config, transitions);
+}
+
+/// Tenants forge marks of replacements from when some may have begun.
+pub(super) fn forge_marks(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, FORGERS);
+    for _ in 0..FORGED {
+        let at = number(rng, config.horizon_ms / 8, config.horizon_ms);
+        let lie = draw_one(Op::Lie, at, rng);
+        transitions.push(Transition { b: rng.pick(&MARKS), ..lie });
+    }
+    in_order(config, transitions);
+}
+
+/// Late allocations in every world.
+pub(super) fn hold_up_allocations(config: &Config, transitions: &mut Vec<Transition>) {
+    if !config.is_large() {
+        add_stragglers(config, transitions, &mut Rng::new(config.seed, LATE_ALLOCATIONS));
+    }
+    in_order(config, transitions);
 }
 
 fn draw_lies(config: &Config, transitions: &mut Vec<Transition>) {
