@@ -33,7 +33,7 @@ pub fn pattern_units(expr: &str) -> u64 {
     if expr.len() > EXPRESSION_LENGTH_MAX || !names.iter().any(|name| expr.contains(name)) {
         return 0;
     }
-    // What cannot be parsed is not compiled.
+    // A text that cannot be parsed is not compiled.
     let Ok(ast) = parse(expr) else { return 0 };
     let texts = ast.ids().filter_map(|id| match ast.literal(id) {
         Some(Literal::String(text)) => Some(text),

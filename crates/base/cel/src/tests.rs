@@ -270,7 +270,7 @@ fn patterns_that_are_put_together_while_an_expression_runs_have_a_budget() {
     // One that stays the same is compiled once, and small ones are as good as free.
     assert_eq!(run(&each("'a{3' + '0}'")).0, Outcome::Match);
     assert_eq!(run("lists.range(20).all(x, !'b'.matches('a' + string(x)))").0, Outcome::Match);
-    // What Kubernetes charges stays what it charges.
+    // The costs that Kubernetes charges stay.
     let (plain, priced) = ("'b'.matches('a{30}')", "'b'.matches('a{3' + '0}')");
     let cost =
         |source: &str| compile(source, &Env::stored()).unwrap().bind(&names).matches_with_cost(&device).1;

@@ -85,7 +85,7 @@ fn without_leading_zeros(text: &str) -> String {
     text.split('.').map(shorten).collect::<Vec<_>>().join(".")
 }
 
-/// What is said of a network that is none.
+/// The message about a text that is no network.
 pub(crate) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// Address and length of the prefix.

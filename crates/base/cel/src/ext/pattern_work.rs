@@ -1,4 +1,4 @@
-//! What it takes to compile a regular expression, from its text alone: an upper bound in units, one of which is what a unit of cost takes.
+//! The work to compile a regular expression, from its text alone: an upper bound in units, one of which is what a unit of cost takes.
 //!
 //! Kubernetes charges a pattern for its length. A short one with repetitions, or with classes of Unicode, compiles to megabytes.
 

@@ -486,7 +486,11 @@ impl World {
                 return;
             }
             if is_left && !P::may_outlive_its_sender(kind, false) {
-                self.check_waited_out::<P>((post.controller, post.process, post.term), kind);
+                crate::check::flights::check_waited_out::<P>(
+                    self,
+                    (post.controller, post.process, post.term),
+                    kind,
+                );
             }
             self.coverage.hit(Mark::PartLate);
             self.is_left_behind = is_left;

@@ -7,7 +7,7 @@ mod claims;
 mod compare;
 mod decide;
 mod end;
-mod flights;
+pub(crate) mod flights;
 mod groups;
 mod hardware;
 mod health;

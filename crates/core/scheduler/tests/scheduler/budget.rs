@@ -124,7 +124,7 @@ fn a_pod_of_another_namespace_is_bound_within_a_few_turns_of_a_thousand_that_are
         |effect: &Effect| matches!(&effect.kind, EffectKind::Bind(bind) if &*bind.pod.namespace == "others");
     let mut bound = false;
     while !bound {
-        // Each effect takes as long as a turn: what it brings about is heard after the next one.
+        // Each effect takes as long as a turn: its outcome is seen after the next one.
         let effect = next(&mut world, &mut yields).unwrap();
         bound = is_bound(&effect);
         yields += usize::from(world.scheduler.poll_effect().is_none());

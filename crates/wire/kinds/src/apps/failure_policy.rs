@@ -1,4 +1,4 @@
-//! What a job does when a pod fails: `podFailurePolicy`.
+//! The policy of a job for pods that fail: `podFailurePolicy`.
 
 use std::collections::BTreeSet;
 
