@@ -105,7 +105,7 @@ pub(crate) fn typescript() -> PathBuf {
 
 /// A folder with these packages and no others.
 fn environment(file: &str) -> PathBuf {
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(file);
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../check/testkit/tests/python").join(file);
     let wanted = fs::read_to_string(&list).unwrap();
     installed("python", &wanted, |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder));

@@ -243,6 +243,27 @@ async fn history_keeps_what_the_record_tells_of_removed_taints() {
     );
 }
 
+async fn post_rules_to_look_at(cluster: &Cluster) {
+    for (name, spec) in [
+        ("everything", json!({"deviceSelector": {}, "taint": {"key": "a", "effect": "None"}})),
+        (
+            "nothing",
+            json!({"deviceSelector": {"pool": "node-9"}, "taint": {"key": "a", "effect": "NoSchedule"}}),
+        ),
+        (
+            "unexplained",
+            json!({"deviceSelector": {"pool": "node-1"}, "taint": {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T11:55:00Z"}}),
+        ),
+    ] {
+        cluster
+            .post(
+                "/apis/resource.k8s.io/v1/devicetaintrules",
+                json!({"metadata": {"name": name}, "spec": spec}),
+            )
+            .await;
+    }
+}
+
 #[tokio::test]
 async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
     let cluster = Cluster::small().await;
@@ -311,24 +332,7 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
 
         No failures, 3 warnings.
     "#]].assert_eq(&ran.out);
-    for (name, spec) in [
-        ("everything", json!({"deviceSelector": {}, "taint": {"key": "a", "effect": "None"}})),
-        (
-            "nothing",
-            json!({"deviceSelector": {"pool": "node-9"}, "taint": {"key": "a", "effect": "NoSchedule"}}),
-        ),
-        (
-            "unexplained",
-            json!({"deviceSelector": {"pool": "node-1"}, "taint": {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T11:55:00Z"}}),
-        ),
-    ] {
-        cluster
-            .post(
-                "/apis/resource.k8s.io/v1/devicetaintrules",
-                json!({"metadata": {"name": name}, "spec": spec}),
-            )
-            .await;
-    }
+    post_rules_to_look_at(&cluster).await;
     let ran = cluster.run(&["check"]).await;
     assert_eq!(ran.verdict, Ok(Verdict::Yes));
     let worth_a_look: Vec<&str> = ran.out.lines().filter(|line| line.starts_with('‼')).collect();
