@@ -486,11 +486,7 @@ impl World {
                 return;
             }
             if is_left && !P::may_outlive_its_sender(kind, false) {
-                crate::check::flights::check_waited_out::<P>(
-                    self,
-                    (post.controller, post.process, post.term),
-                    kind,
-                );
+                check_waited_out::<P>(self, (post.controller, post.process, post.term), kind);
             }
             self.coverage.hit(Mark::PartLate);
             self.is_left_behind = is_left;
@@ -547,5 +543,18 @@ impl World {
             agent.core.acknowledge(now, post.effect.id, post.reply, post.object);
         }
         self.end_if_all_is_said(number);
+    }
+}
+
+/// A bounded write lands whose sender led in a term that is over. The next agent, which did not see it, decides nothing yet.
+fn check_waited_out<P: Part>(world: &mut World, sender: (usize, u64, Option<u64>), write: &impl Debug) {
+    let next = (0..world.controllers.len()).find(|number| {
+        let lasting = world.believed(*number);
+        let term = (*number, world.controllers[*number].process, lasting);
+        lasting.is_some() && term != sender && P::crew(world).agents[*number].leads_in(lasting)
+    });
+    if let Some(next) = next {
+        let detail = format!("controller {next} decides when this of {} lands: {write:?}", sender.0);
+        world.violate("a leader begins when the writes of the last one have landed", detail);
     }
 }

@@ -7,7 +7,6 @@ mod claims;
 mod compare;
 mod decide;
 mod end;
-pub(crate) mod flights;
 mod groups;
 mod hardware;
 mod health;
