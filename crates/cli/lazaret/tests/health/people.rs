@@ -57,7 +57,10 @@ fn people_report_acknowledge_abandon_and_repair() {
     assert!(listed.contains("gpu.example.com/node-1/gpu-1") && listed.contains("gpus/loud"), "{listed}");
     let refused = up.device(&["repaired", "node-1/gpu-1"]);
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && why.contains("Repairing or Abandoned"), "{why}");
+    assert!(
+        !refused.status.success() && why.contains("only a device that is Repairing, Abandoned, in Probation"),
+        "{why}"
+    );
     up.said(&["abandon", "node-1/gpu-1", "--reason", "for good"]);
     up.until_stage("Abandoned");
     up.said(&["acknowledge", "node-1/gpu-1", "--reason", "seen"]);
