@@ -155,7 +155,7 @@ test("what can be played is played: other kinds and events without a time are le
 
 for (const name of ["incident", "simulated"]) {
   test(`examples/${name}.json plays`, () => {
-    const found = parseRecording(readFileSync(new URL(`../../../../examples/${name}.json`, import.meta.url), "utf8"));
+    const found = parseRecording(readFileSync(new URL(`../../../../../examples/${name}.json`, import.meta.url), "utf8"));
     assert.ok(found.events.length > 5 && found.end > found.start);
     assert.ok(picture(played(found)).length > 0);
   });
