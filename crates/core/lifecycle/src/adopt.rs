@@ -46,6 +46,10 @@ impl Lifecycle {
             // An observed incident is no reason to distrust a device.
             let cleared = incident.is_enforced.then_some(incident.since);
             self.remember(&incident.device, incident.serial, cleared);
+            if let Some(past) = self.past.get_mut(&incident.device) {
+                past.void_until = past.void_until.max(incident.void_until());
+            }
+            self.void_counts(now, &incident.device);
             return None;
         }
         self.share_incident(&mut incident);
@@ -75,6 +79,7 @@ impl Lifecycle {
         let before = self.incidents.insert(number, Arc::clone(&found));
         self.moves += u64::from(before.is_some_and(|before| before.device != device));
         self.watch(now, &policy, &device);
+        self.void_counts(now, &device);
         self.wakes.insert(device.clone(), since);
         if is_bare {
             self.complete(number, is_tainted);

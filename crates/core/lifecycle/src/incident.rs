@@ -301,6 +301,14 @@ impl Incident {
         self.held = None;
     }
 
+    /// What was counted on its device until then says nothing any more: when it last began to prove that it is well.
+    pub(crate) fn void_until(&self) -> Option<Timestamp> {
+        let is_proof = |entry: &Entry| entry.stage == Stage::Probation;
+        let last = self.timeline.iter().rposition(is_proof)?;
+        let began = self.timeline[..last].iter().rposition(|entry| !is_proof(entry)).map_or(0, |at| at + 1);
+        self.timeline.get(began).map(|entry| entry.at)
+    }
+
     /// Whether it is still going on.
     #[must_use]
     pub fn is_open(&self) -> bool {

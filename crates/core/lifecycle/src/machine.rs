@@ -67,6 +67,8 @@ pub(crate) struct Past {
     pub(crate) cleared: Option<Timestamp>,
     /// The serial number of the last one.
     pub(crate) serial: u32,
+    /// Counts of signals from before then are from before a repair.
+    pub(crate) void_until: Option<Timestamp>,
 }
 
 /// The state of a device.

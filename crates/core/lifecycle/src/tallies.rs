@@ -104,6 +104,7 @@ impl Lifecycle {
         }
         // The policy is yet to come.
         let Some(found) = self.policies.get(policy) else { return };
+        let void_until = self.void_until(now, device);
         let Some(watcher) = invariant!(
             self.devices.get_mut(device).and_then(|known| known.watchers.get_mut(policy)),
             "a watcher that was made is there"
@@ -115,11 +116,30 @@ impl Lifecycle {
                 let recent: Vec<Timestamp> = tally
                     .hits
                     .into_iter()
-                    .filter(|at| *at <= now && now < at.plus_millis(within_ms))
+                    .filter(|at| Some(*at) > void_until && *at <= now && now < at.plus_millis(within_ms))
                     .collect();
                 watcher.restore(index, &recent, &tally.lasting);
                 self.tallies.count(policy, device);
             }
+        }
+    }
+
+    /// Until when counts on a device are from before a repair. The clock of an earlier machine may have been ahead.
+    fn void_until(&self, now: Timestamp, device: &DeviceId) -> Option<Timestamp> {
+        let open = self.devices.get(device).and_then(|known| known.incident);
+        let open = open.and_then(|number| self.incidents.get(&number)?.void_until());
+        let past = self.past.get(device).and_then(|past| past.void_until);
+        open.max(past).map(|until| until.min(now))
+    }
+
+    /// An incident was found. The counts of its policies were stored apart from it, perhaps before the repair: then they are void.
+    pub(crate) fn void_counts(&mut self, now: Timestamp, device: &DeviceId) {
+        let Some(until) = self.void_until(now, device) else { return };
+        // No policy selects it yet: what was counted comes later.
+        let Some(known) = self.devices.get_mut(device) else { return };
+        for (policy, watcher) in known.watchers.iter_mut() {
+            watcher.forget_counts_until(until);
+            self.tallies.changed(policy, device);
         }
     }
 

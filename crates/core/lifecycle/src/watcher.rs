@@ -79,6 +79,16 @@ impl Watcher {
         }
     }
 
+    /// Counts from before a repair that an earlier machine began are void. Signals that last since then were counted.
+    pub(crate) fn forget_counts_until(&mut self, until: Timestamp) {
+        for watched in self.rules.values_mut() {
+            watched.hits.retain(|at| *at > until);
+            if watched.hits.is_empty() && watched.lasting.is_empty() {
+                watched.is_holding = false;
+            }
+        }
+    }
+
     /// Signals that last now are not news to a machine that begins.
     pub(crate) fn stand(&mut self) {
         for watched in self.rules.values_mut() {

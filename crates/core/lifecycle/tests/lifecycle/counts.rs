@@ -1,8 +1,8 @@
 //! The counts of rules, over restarts as well.
 
-use lazaret_lifecycle::{Input, Signal, Source, Stage, TALLIES_MAX};
+use lazaret_lifecycle::{Count, Incident, Input, Policy, Signal, Source, Stage, TALLIES_MAX, Tally, Target};
 
-use crate::world::{MINUTE, World, at, device, policy};
+use crate::world::{MINUTE, SECOND, World, at, device, policy};
 
 #[test]
 fn a_count_within_a_time_quarantines_and_calm_ends_it() {
@@ -87,4 +87,61 @@ fn counts_are_bounded_and_the_newest_are_kept() {
         (TALLIES_MAX, &device(&format!("gpu-{}", TALLIES_MAX + 9)))
     );
     assert!(world.machine.tallies(&"p".into(), at(world.now + 11 * MINUTE)).is_empty());
+}
+
+/// The next machine: it finds the incident as it was stored last, and counts that were stored before.
+fn after_a_kill(now: i64, incident: &Incident, tallies: &[Tally], are_counts_first: bool) -> World {
+    let mut next = World::empty(now);
+    next.is_used = false;
+    next.hear(Input::Policy(Box::new(drains_at_three())));
+    next.publish("gpu-0", "uuid-0");
+    let stored = Input::Found(Box::new(incident.clone()));
+    let counted = Input::Counted { policy: "p".into(), tallies: tallies.to_vec() };
+    let (first, second) = if are_counts_first { (counted, stored) } else { (stored, counted) };
+    next.hear(first);
+    next.hear(second);
+    next
+}
+
+fn drains_at_three() -> Policy {
+    let mut policy = policy();
+    policy.rules[1].target = Target::Drained;
+    policy.rules[1].count = Some(Count { at_least: 3, within_ms: 120 * MINUTE });
+    policy
+}
+
+#[test]
+fn a_repaired_device_is_not_repaired_again_for_what_was_counted_before_whichever_was_stored_first() {
+    let mut world = World::new(drains_at_three());
+    world.is_used(false);
+    for _ in 0..3 {
+        world.pass(SECOND);
+        world.signal("ecc", "", false);
+    }
+    assert_eq!(world.stage(), Some(Stage::Repairing));
+    let tallies = world.machine.tallies(&"p".into(), at(world.now));
+    assert_eq!(tallies[0].hits.len(), 3);
+    world.pass(SECOND);
+    world.repaired(0, 0, Ok(()));
+    let proving = world.recorded();
+    assert_eq!(proving.stage, Stage::Probation);
+    world.pass(SECOND);
+    world.hear(Input::Validated { incident: world.number(), result: Ok(()) });
+    world.pass(30 * MINUTE);
+    let cleared = world.recorded();
+    assert_eq!(cleared.stage, Stage::Cleared);
+    for (now, incident, stage) in
+        [(6 * SECOND, &proving, Some(Stage::Probation)), (world.now, &cleared, None)]
+    {
+        for are_counts_first in [true, false] {
+            let mut next = after_a_kill(now, incident, &tallies, are_counts_first);
+            assert_eq!(next.stage(), stage, "nothing has come since, counts first: {are_counts_first}");
+            for _ in 0..2 {
+                next.signal("ecc", "", false);
+                assert_eq!(next.stage(), stage, "two of three, counts first: {are_counts_first}");
+            }
+            next.signal("ecc", "", false);
+            assert_eq!(next.stage(), Some(Stage::Draining), "three since, counts first: {are_counts_first}");
+        }
+    }
 }
