@@ -1,6 +1,6 @@
 //! Writes that are in flight, and objects that are left alone for a while after one.
 
-use alloc::collections::BTreeMap;
+use alloc::{collections::BTreeMap, vec::Vec};
 
 use lazaret_machine::{Backoff, Effect, EffectId, Flights, Outcome, Wake};
 use lazaret_model::{Text, Timestamp};
@@ -69,6 +69,15 @@ impl<W: Write> Attempts<W> {
     /// It is decided now what to write.
     pub(crate) fn plan(&mut self, now: Timestamp) {
         self.planned = Some(now);
+    }
+
+    /// The keys of what was left alone until now, each once: it is decided now what to write there.
+    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<Text> {
+        let is_due = |at: &Timestamp| *at <= now && self.planned.is_none_or(|planned| *at > planned);
+        let due = self.not_before.iter().filter(|(_, (at, _))| is_due(at)).map(|(key, _)| key.clone());
+        let due = due.collect();
+        self.planned = Some(now);
+        due
     }
 
     /// When something that was left alone may be written.

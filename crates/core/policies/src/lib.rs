@@ -19,13 +19,18 @@
 extern crate alloc;
 
 mod attempts;
+mod effect;
 mod machine;
+mod owned;
 mod patches;
 mod progress;
+mod todo;
 mod wanted;
 
+pub use effect::{Effect, EffectKind, Report};
 pub use lazaret_machine::{EffectId, Outcome};
-pub use machine::{Effect, EffectKind, Input, Owned, Policies, Report};
+pub use machine::{Input, Policies};
+pub use owned::Owned;
 pub use patches::{
     CompiledPatch, OwnedPolicy, PatchEffect, PatchInput, PatchReport, Patches, WantedPolicy, compile_patch,
 };

@@ -44,8 +44,13 @@ impl World {
     }
 
     fn say(&mut self, line: &str) {
-        self.fleet.apply(objects::parse(line));
-        self.hear(Input::Changed);
+        self.apply(objects::parse(line));
+    }
+
+    fn apply(&mut self, input: Told) {
+        self.fleet.apply(input);
+        let changed = self.fleet.take_changes().rules;
+        self.hear(Input::Changed(changed));
     }
 
     fn hear(&mut self, input: Input) {
@@ -102,6 +107,48 @@ impl World {
         }
     }
 
+    /// Somebody deletes a rule, or changes its taint or its owner.
+    fn meddle(&mut self, how: u64, which: u64) {
+        let Some(name) = self.rules.keys().nth(usize::try_from(which).unwrap()).cloned() else { return };
+        let mut rule = self.rules[&name].clone();
+        match how {
+            0 => {
+                self.rules.remove(&name);
+                return self.hear(Input::RuleGone(name.as_str().into()));
+            }
+            1 => rule.effect = TaintEffect::NoExecute,
+            2 => rule.owner.uid = "of-before".into(),
+            _ => rule.owner = Owner { name: "p1".into(), uid: "of-before".into() },
+        }
+        self.rules.insert(name, rule.clone());
+        self.hear(Input::Rule(rule));
+    }
+
+    /// An effect fails, is done and shows, or is done and shows before its answer.
+    fn answer(&mut self, Effect { id, kind }: Effect, how: u64) {
+        let is_current = match &kind {
+            EffectKind::Create(wanted) => !self.rules.contains_key(wanted.name.as_str()),
+            EffectKind::Retaint(uid, wanted) => {
+                self.rules.get(wanted.name.as_str()).is_some_and(|rule| rule.uid == *uid)
+            }
+            EffectKind::Delete(name, uid) => {
+                self.rules.get(name.as_str()).is_some_and(|rule| rule.uid == *uid)
+            }
+            EffectKind::Report(_) => return self.hear(Input::Acknowledged(id, Outcome::Done)),
+        };
+        if how == 0 || !is_current {
+            return self.hear(Input::Acknowledged(id, Outcome::Conflict));
+        }
+        let news = self.perform(kind);
+        if how == 1 {
+            self.hear(Input::Acknowledged(id, Outcome::Done));
+        }
+        news.into_iter().for_each(|news| self.hear(news));
+        if how == 2 {
+            self.hear(Input::Acknowledged(id, Outcome::Done));
+        }
+    }
+
     /// The statuses after all reports. No other effect may be left.
     fn told(&mut self) -> Vec<String> {
         for Effect { id, kind } in self.effects() {
@@ -141,8 +188,7 @@ impl World {
             observed_generation: 1,
             last_transition: None,
         }];
-        self.fleet.apply(Told::Rule(Arc::new(policy)));
-        self.hear(Input::Changed);
+        self.apply(Told::Rule(Arc::new(policy)));
         self.settle();
     }
 }
@@ -279,7 +325,7 @@ fn what_fails_is_tried_again_later_and_what_was_done_is_not_done_twice() {
         world.hear(Input::Acknowledged(effect.id, Outcome::Done));
     }
     // The watch is late: nothing is written meanwhile, whatever changes.
-    world.hear(Input::Changed);
+    world.hear(Input::Changed(vec!["p".into()]));
     assert!(world.effects().is_empty());
     world.now = 5_600;
     world.hear(Input::Tick);
@@ -377,4 +423,77 @@ fn names_are_names_of_objects_and_differ_by_what_they_select() {
     assert!(rules.iter().all(|rule| rule.name.starts_with("p-") && rule.name.len() == 18));
     let long = lazaret_policies::rule_name(&"x".repeat(253), &rules[0].selector);
     assert_eq!(long.len(), 253);
+}
+
+#[test]
+fn a_change_of_one_policy_of_many_is_looked_at_alone() {
+    let mut world = World::new(&[SLICE]);
+    for number in 0..500 {
+        world.say(&format!("rule p{number} driver=some-driver pool=pool-{number} taint=k:NoSchedule@0"));
+    }
+    world.settle();
+    assert_eq!(world.rules.len(), 500);
+    let before = world.policies.looks();
+    world.say("rule p7 driver=some-driver pool=pool-7 taint=k=other:NoSchedule@0");
+    world.settle();
+    let looks = world.policies.looks() - before;
+    assert!(looks <= 6, "{looks} looks for one change of one policy");
+}
+
+/// What a machine at rest has made follows from what there is, whatever came before: policies come and go, others change rules, writes fail.
+#[test]
+fn at_rest_there_are_the_rules_that_policies_want_and_no_others() {
+    for seed in 1..=400_u64 {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut draw = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let mut world = World::new(&[SLICE]);
+        for _ in 0..60 {
+            let name = format!("p{}", draw(3));
+            match draw(9) {
+                0 => world.say(&format!("rule {name} driver=some-driver pool=worker taint=k:NoSchedule@0")),
+                1 => world.say(&format!(
+                    r#"rule {name} cel=device.attributes["some-driver"].model=="big" taint=k=v:NoExecute@0~2"#
+                )),
+                2 => world.say(&format!("rule- {name}")),
+                3 => {
+                    let model = |big: u64| if big == 0 { "big" } else { "small" };
+                    let (a, b) = (model(draw(2)), model(draw(2)));
+                    world.say(&format!("slice worker a[model={a}] b[model={b}]"));
+                }
+                4 => world.hear(Input::ApprovalWanted(draw(2) == 0)),
+                5 => world.meddle(draw(4), draw(3)),
+                6 => {
+                    world.now += i64::try_from(draw(7_000)).unwrap();
+                    world.hear(Input::Tick);
+                }
+                7 => world.hear(if draw(3) == 0 { Input::LostLeadership } else { Input::BecameLeader }),
+                _ => {
+                    for effect in world.effects() {
+                        world.answer(effect, draw(3));
+                    }
+                }
+            }
+        }
+        world.hear(Input::ApprovalWanted(false));
+        world.hear(Input::BecameLeader);
+        for _ in 0..20 {
+            world.settle();
+            world.now += 60_000;
+            world.hear(Input::Tick);
+        }
+        let wanted = world.fleet.rules().flat_map(|view| compile(&world.fleet, view.rule).rules);
+        let wanted: BTreeMap<String, Wanted> = wanted.map(|rule| (rule.name.to_string(), rule)).collect();
+        let is_as = |(one, owned): (&String, &Owned)| {
+            let rule = &wanted[one];
+            (&owned.owner, &owned.selector, &owned.effect) == (&rule.owner, &rule.selector, &rule.effect)
+        };
+        assert!(world.rules.keys().eq(wanted.keys()), "seed {seed}: {:?}", world.shown());
+        assert!(world.rules.iter().all(is_as), "seed {seed}: {:?}", world.shown());
+        assert_eq!(world.policies.next_wake(), None, "seed {seed}: nothing is left to do");
+    }
 }

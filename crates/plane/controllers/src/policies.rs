@@ -1,6 +1,8 @@
 //! DeviceTaintPolicies on a cluster whose Kubernetes evicts by itself: runs [`lazaret_policies`], which makes rules of Kubernetes of them, and
 //! [`lazaret_eviction`] for the policies alone, with their pace.
 
+use std::collections::BTreeSet;
+
 use lazaret_fleet::{Fleet, Kind};
 use lazaret_machine::Machine;
 use lazaret_model::{Text, Timestamp};
@@ -83,8 +85,8 @@ struct PoliciesShell {
     ledger: Ledger,
     guards: GuardBook,
     rules: Frozen<Owned>,
-    /// There is something to tell the core.
-    heard: bool,
+    /// Policies that the core does not know to have changed.
+    changed: BTreeSet<Text>,
 }
 
 impl PoliciesShell {
@@ -94,7 +96,7 @@ impl PoliciesShell {
             ledger: Ledger::of_models(),
             guards: GuardBook::default(),
             rules: Frozen::default(),
-            heard: false,
+            changed: BTreeSet::new(),
         }
     }
 
@@ -142,7 +144,7 @@ impl Shell for PoliciesShell {
 
     fn hear(&mut self, policies: &mut Policies, now: Timestamp, news: News) {
         let news = if news.resource() == TAINT_POLICIES { self.freeze(policies, now, news) } else { news };
-        let Self { fleet, ledger, guards, rules, heard } = self;
+        let Self { fleet, ledger, guards, rules, changed } = self;
         if guards.hear(&news) {
             let wanted = guards.all().iter().any(|guard| guard.confirm_above.is_some());
             policies.handle(now, fleet, Input::ApprovalWanted(wanted));
@@ -163,19 +165,20 @@ impl Shell for PoliciesShell {
             });
         } else {
             feed_policies(fleet, &news);
-            // The changes have no other reader.
-            let _ = fleet.take_changes();
-            *heard = true;
+            changed.extend(fleet.take_changes().rules);
         }
     }
 
     fn think(&mut self, policies: &mut Policies, now: Timestamp) {
-        let input = if core::mem::take(&mut self.heard) { Input::Changed } else { Input::Tick };
+        let changed = core::mem::take(&mut self.changed);
+        let input =
+            if changed.is_empty() { Input::Tick } else { Input::Changed(changed.into_iter().collect()) };
         policies.handle(now, &self.fleet, input);
     }
 
     fn wake(&self, policies: &Policies) -> Option<Wake> {
-        if self.heard { Some(Wake::now("policies or devices have changed")) } else { policies.next_wake() }
+        let changed = || Some(Wake::now("policies or devices have changed"));
+        if self.changed.is_empty() { policies.next_wake() } else { changed() }
     }
 }
 
