@@ -1,7 +1,6 @@
 //! Incidents that another machine began: what is known of them comes from what it wrote.
 
 use alloc::sync::Arc;
-use core::cmp::Reverse;
 
 use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Timestamp};
@@ -9,7 +8,7 @@ use lazaret_model::{DeviceId, Timestamp};
 use crate::{
     Effect, Lifecycle,
     incident::{Incident, Stage},
-    limits::{is_guarded, is_out},
+    limits::is_guarded,
     machine::open_mut,
     policy::{Mode, TaintKeyValue},
     record::hardware,
@@ -172,30 +171,6 @@ impl Lifecycle {
         };
         incident.begin_task();
         self.record(number);
-    }
-
-    /// A device has one incident. One that is Abandoned stays open, for only a person ends that; else one that took the device out of service;
-    /// of two alike the older one.
-    pub(crate) fn close_double(&mut self, now: Timestamp, device: &DeviceId, one: u64, other: u64) {
-        let rank = |number: u64| {
-            self.incidents.get(&number).map(|incident| {
-                (incident.stage == Stage::Abandoned, is_out(incident), Reverse(incident.serial))
-            })
-        };
-        let (kept, closed) = if rank(one) > rank(other) { (one, other) } else { (other, one) };
-        self.enter(
-            now,
-            closed,
-            Stage::Cleared,
-            "the device has another open incident".into(),
-            &"lazaret".into(),
-        );
-        if let Some(known) = self.devices.get_mut(device) {
-            known.incident = Some(kept);
-        }
-        // The end of one does not bring the device of the other back.
-        self.note_service(kept);
-        self.act_again(kept);
     }
 
     /// Another machine has written the incident since: what this one thought of it is void.

@@ -3,7 +3,7 @@
 //! An incident stores it once the device has been calm for a tenth of `clearAfter`, and drops it at the next match. A controller that is started and finds
 //! none counts from its own start: it may clear later than the one before would have, never earlier.
 
-use lazaret_model::{DeviceId, Timestamp};
+use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{Lifecycle, incident::Stage, machine::open_mut, policy::Policy};
 
@@ -15,12 +15,17 @@ fn stored_after_ms(policy: &Policy) -> i64 {
 }
 
 impl Lifecycle {
-    /// When a rule of the policy of an incident last held, as far as this machine knows or an earlier one stored.
+    /// When a rule last held of a policy that makes the device ill, as far as this machine knows or an earlier one stored. A policy that observes does
+    /// so only where none that enforces has the incident.
     pub(crate) fn last_match(&self, device: &DeviceId) -> Option<Timestamp> {
         let known = self.devices.get(device)?;
         let incident = self.incidents.get(&known.incident?)?;
-        let own = known.watchers.get(&incident.policy).and_then(|watcher| watcher.last_match);
-        own.max(known.calm_from)
+        let is_observed = self.is_observed(device);
+        let counts = |name: &Text| {
+            *name == incident.policy || self.enforces(name) || is_observed && self.policies.contains_key(name)
+        };
+        let theirs = known.watchers.iter().filter(|(name, _)| counts(name));
+        theirs.filter_map(|(_, watcher)| watcher.last_match).max().max(known.calm_from)
     }
 
     /// Stores since when a device is calm, or that it is not. When to look again.

@@ -13,7 +13,7 @@ use crate::{
     incident::{DEMANDS_MAX, Demand, Incident, Stage},
     limits::is_out,
     machine::{cause_of, open_mut},
-    policy::{Mode, TaintKeyValue, Target},
+    policy::{TaintKeyValue, Target},
     record::{in_vain, is_too_often},
     stages::{ITSELF, Wish},
     watcher::Fired,
@@ -33,8 +33,20 @@ impl Lifecycle {
             let Some(incident) = self.incidents.get(&number).filter(|one| is_drained(one)) else { return };
             let governs = incident.held.as_ref().map_or(&incident.policy, |held| &held.policy);
             if governs != policy {
-                demand(self, now, number, policy, fired);
+                let Some(known) = self.policies.get(policy) else { continue };
+                let rule = known.rules.get(fired.rule).map(|rule| rule.name.clone()).unwrap_or_default();
+                let cause = cause_of(known, fired);
+                demand(self, now, number, (policy, rule, cause));
             }
+        }
+    }
+
+    /// Notes that a policy demands to drain a device, unless it governs its incident, or is to.
+    pub(crate) fn demand_beside(&mut self, now: Timestamp, number: u64, wish: Wish) {
+        let Some(incident) = self.incidents.get(&number).filter(|one| is_drained(one)) else { return };
+        let governs = incident.held.as_ref().map_or(&incident.policy, |held| &held.policy);
+        if *governs != wish.policy {
+            demand(self, now, number, (&wish.policy, wish.rule, wish.cause));
         }
     }
 
@@ -106,10 +118,9 @@ impl Lifecycle {
         let Some(incident) = self.incidents.get(&number).filter(|one| !one.demands.is_empty()) else {
             return;
         };
-        let acts = |policy: &Text| self.policies.get(policy).is_some_and(|one| one.mode == Mode::Enforce);
-        let idle: Vec<Text> =
-            incident.demands.iter().map(|one| &one.policy).filter(|policy| !acts(policy)).cloned().collect();
-        let is_orphan = !acts(&incident.policy);
+        let demanding = incident.demands.iter().map(|one| &one.policy);
+        let idle: Vec<Text> = demanding.filter(|policy| !self.enforces(policy)).cloned().collect();
+        let is_orphan = !self.enforces(&incident.policy);
         for policy in idle {
             if let Some(incident) = open_mut(&mut self.incidents, number) {
                 incident.drop_demand(&policy);
@@ -136,10 +147,13 @@ impl Lifecycle {
 }
 
 /// A policy that enforces has a verdict that the incident does not have yet, or has again.
-fn demand(lifecycle: &mut Lifecycle, now: Timestamp, number: u64, policy: &Text, fired: &Fired) {
-    let Some(known) = lifecycle.policies.get(policy) else { return };
-    let (flaps, cause) = (known.trust().flaps, cause_of(known, fired));
-    let rule = known.rules.get(fired.rule).map(|rule| rule.name.clone()).unwrap_or_default();
+fn demand(
+    lifecycle: &mut Lifecycle,
+    now: Timestamp,
+    number: u64,
+    (policy, rule, cause): (&Text, Text, Text),
+) {
+    let flaps = lifecycle.policies.get(policy).and_then(|known| known.trust().flaps);
     let Some(incident) = open_mut(&mut lifecycle.incidents, number) else { return };
     let is_full = incident.demands.len() >= DEMANDS_MAX;
     let was_met = match incident.demands.iter_mut().find(|demand| demand.policy == *policy) {
@@ -177,10 +191,9 @@ fn taint_of(lifecycle: &Lifecycle, policy: &Text, rule: &Text) -> Option<TaintKe
 
 /// The first demand that is not met, of a policy that enforces.
 fn next_demand(lifecycle: &Lifecycle, incident: &Incident) -> Option<Demand> {
-    let acts = |policy: &Text| lifecycle.policies.get(policy).is_some_and(|one| one.mode == Mode::Enforce);
     let mut open =
         incident.demands.iter().filter(|demand| !demand.is_met && demand.policy != incident.policy);
-    open.find(|demand| acts(&demand.policy)).cloned()
+    open.find(|demand| lifecycle.enforces(&demand.policy)).cloned()
 }
 
 impl Incident {

@@ -170,6 +170,8 @@ impl Lifecycle {
             return;
         };
         known.presence = Some(Presence::Published);
+        // Its signals come under its new name after this.
+        known.calm_from = Some(now);
         let holder = known.incident.replace(number);
         self.note_service(number);
         self.show(number);

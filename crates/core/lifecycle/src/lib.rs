@@ -15,6 +15,7 @@ extern crate std;
 mod adopt;
 mod calm;
 mod demands;
+mod doubles;
 mod effect;
 mod govern;
 mod identity;

@@ -362,7 +362,7 @@ impl Lifecycle {
         let (name, mode) = (policy.name.clone(), policy.mode);
         for known in self.devices.values_mut() {
             if let Some(watcher) = known.watchers.get_mut(&name) {
-                watcher.reset();
+                watcher.reset(now);
             }
         }
         self.tallies.forget_policy(&name);
@@ -393,6 +393,11 @@ impl Lifecycle {
                 continue;
             }
             let was_gone = incident.waits_for == POLICY_GONE;
+            if was_gone {
+                // Nothing is known of its signals from the time without a policy.
+                let known = self.devices.get_mut(&incident.device);
+                known.into_iter().for_each(|known| known.calm_from = Some(now));
+            }
             // Its repair, and the time that it has, follow from the steps.
             let is_repairing = incident.stage == Stage::Repairing;
             if is_new_mode || was_gone || is_repairing || is_new_block {

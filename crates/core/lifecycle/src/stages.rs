@@ -63,15 +63,28 @@ impl Lifecycle {
             self.open(now, device, policy_name, (wish, refusal));
             return;
         };
-        let actor = format!("policy {policy_name}").into();
         if incident.stage == Stage::Probation && !is_orphan {
+            let actor = format!("policy {policy_name}").into();
             let (cause, flaps) = self.govern_flap(number, wish, flaps);
             return self.flap(now, number, flaps, cause, &actor);
         }
+        self.pass_to(now, number, wish, refusal);
+    }
+
+    /// A worse verdict takes an incident further, where guards permit it.
+    pub(crate) fn go_further(&mut self, now: Timestamp, number: u64, wish: Wish) {
+        let Some(incident) = self.incidents.get(&number) else { return };
+        let is_asked = is_guarded(wish.stage) && !is_out(incident);
+        let refusal = if is_asked { self.limits.refusal(&incident.device, false) } else { None };
+        self.pass_to(now, number, wish, refusal);
+    }
+
+    fn pass_to(&mut self, now: Timestamp, number: u64, wish: Wish, refusal: Option<Refusal>) {
+        let was_suspect = self.incidents.get(&number).is_some_and(|one| one.stage == Stage::Suspect);
         if let Some(refusal) = refusal {
             return self.hold(now, number, wish.held(refusal));
         }
-        let was_suspect = incident.stage == Stage::Suspect;
+        let (stage, actor) = (wish.stage, format!("policy {}", wish.policy).into());
         let cause = self.govern(number, wish);
         self.enter(now, number, stage, cause, &actor);
         if was_suspect {

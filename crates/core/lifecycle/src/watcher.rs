@@ -62,8 +62,11 @@ pub(crate) struct Fired {
 }
 
 impl Watcher {
-    /// The rules changed: state by rule number is void.
-    pub(crate) fn reset(&mut self) {
+    /// The rules changed: state by rule number is void. What held until now is no calm.
+    pub(crate) fn reset(&mut self, now: Timestamp) {
+        if self.rules.iter().any(|(_, watched)| watched.is_holding) {
+            self.last_match = Some(now);
+        }
         self.rules.clear();
     }
 

@@ -12,6 +12,7 @@ mod clocks;
 mod cluster;
 mod counts;
 mod demands;
+mod doubles;
 mod ends;
 mod flaps;
 mod gone;
