@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 
 use lazaret_fleet::PodIx;
 use lazaret_invariant::invariant;
-use lazaret_model::{ObjectKey, Text, Timestamp};
+use lazaret_model::{ObjectKey, Pod, Text, Timestamp};
 
 use crate::{
     Eviction,
@@ -79,6 +79,18 @@ impl Block {
             Self::Finalizer => "Finalizer",
         }
     }
+}
+
+/// The message about a pod that should be gone by `now` and that a finalizer keeps; `None` if none keeps it, or it has time.
+#[must_use]
+pub fn kept_by_finalizer(pod: &Pod, now: Timestamp) -> Option<Text> {
+    let finalizer = pod.rare.as_ref()?.kept_by.as_ref()?;
+    let due = pod.deleting_since?.plus_millis(FINALIZER_MS);
+    (due <= now).then(|| finalizer_message(finalizer))
+}
+
+fn finalizer_message(finalizer: &str) -> Text {
+    format!("its finalizer {finalizer} is not removed by the program that set it").into()
 }
 
 /// How many pods are kept, by what keeps them, in the order of [`Block::ALL`].
@@ -209,8 +221,7 @@ impl Eviction {
             return self.pods.set_timer(at, Some(due));
         }
         if slot.blocked.is_none() {
-            let message =
-                format!("its finalizer {finalizer} is not removed by the program that set it").into();
+            let message = finalizer_message(&finalizer);
             self.set_blocked(at, Some(Box::new(Blocked { why: Block::Finalizer, message })));
         }
     }

@@ -50,8 +50,9 @@ mod rule_state;
 mod rules;
 mod status;
 mod verified;
+mod waits;
 
-pub use block::{Block, BlockCounts};
+pub use block::{Block, BlockCounts, kept_by_finalizer};
 pub use capacity::{Capacity, CapacityAnswer, Promised, QUESTION_UNITS};
 pub use effect::{
     CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, GuardEvent, HELD_REASON, LeavingPod,
@@ -68,5 +69,9 @@ pub use options::Options;
 pub use pods::Phase;
 pub use preview::{Preview, PreviewDevice, PreviewPod, Subject, positions, preview};
 pub use reason::{Cause, DELETION_BY_TAINT, DISRUPTION_TARGET, EVICTION_BY_API, PaceKey, Reason, Source};
-pub use status::{DRAINED, EVICTION_BLOCKED, EVICTION_IN_PROGRESS};
+pub use status::{DRAINED, EVICTION_BLOCKED, EVICTION_IN_PROGRESS, blocked_condition};
 pub use verified::ViewRequest;
+pub use waits::{
+    End, Facts as WaitFacts, IncidentFacts, Row as WaitRow, Wait, part_about, rows as wait_rows, wait,
+    waits_in,
+};

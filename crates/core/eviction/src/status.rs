@@ -142,6 +142,14 @@ pub(crate) fn held(rule: &DeviceTaintRule, why: Option<&Held>) -> Condition {
     }
 }
 
+/// The condition of a rule or a policy that says what keeps pods from being evicted, where something does.
+#[must_use]
+pub fn blocked_condition(rule: &DeviceTaintRule) -> Option<&Condition> {
+    rule.conditions
+        .iter()
+        .find(|condition| condition.kind == EVICTION_BLOCKED && condition.status == ConditionStatus::True)
+}
+
 /// For which reason a condition says that pods are kept.
 pub(crate) fn blocked_reason(condition: Option<&Condition>) -> Option<&str> {
     condition

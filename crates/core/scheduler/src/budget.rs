@@ -8,7 +8,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSpec, ResourceClaim, Uid};
 
-use crate::{causes::Cause, search::SavedSearch};
+use crate::{causes::Cause, preempt_turns::SavedPreemptions, search::SavedSearch};
 
 /// The units of a turn: some ten milliseconds, about as much as one selector may cost. A pod of another namespace waits for several of them until
 /// it runs: before the decision, before its claim is written, and before it is bound.
@@ -22,7 +22,7 @@ pub const ATTEMPT_UNITS: u64 = 400 * TURN_UNITS;
 pub(crate) const DOUBLINGS_MAX: u32 = 5;
 
 /// Attempts that are remembered; beyond them, the oldest begins anew.
-const REMEMBERED_MAX: usize = 64;
+pub(crate) const REMEMBERED_MAX: usize = 64;
 
 /// An attempt that is not over.
 #[derive(Debug)]
@@ -58,6 +58,8 @@ pub(crate) struct AttemptId<'a> {
 pub(crate) struct UnfinishedAttempts {
     attempts: BTreeMap<u32, Unfinished>,
     begun: u64,
+    /// Searches for pods to evict, which follow when a pod fits nowhere.
+    pub(crate) preemptions: SavedPreemptions,
 }
 
 impl UnfinishedAttempts {
@@ -70,7 +72,13 @@ impl UnfinishedAttempts {
     }
 
     /// The attempt is over, or the pod is gone.
-    pub(crate) fn end(&mut self, pod: u32) -> Option<Unfinished> {
+    pub(crate) fn end(&mut self, pod: u32) {
+        self.attempts.remove(&pod);
+        self.preemptions.take(pod);
+    }
+
+    /// All nodes were tried.
+    pub(crate) fn end_search(&mut self, pod: u32) -> Option<Unfinished> {
         self.attempts.remove(&pod)
     }
 

@@ -39,10 +39,14 @@ impl Scheduler {
     /// The budget of a turn of a pod: larger when the turns before got no further.
     pub(crate) fn turn_units(&self, ix: u32) -> u64 {
         let begins_anew = |entry: &PodEntry| entry.pod.group.is_some() || !entry.pod.classic.is_empty();
-        let stuck = match self.unfinished.get(ix) {
-            Some(unfinished) => unfinished.stuck,
-            None if self.pods.get(ix).is_some_and(begins_anew) => self.queue.attempts(ix).saturating_sub(1),
-            None => 0,
+        let preempting = self.unfinished.preemptions.get(ix).map(|saved| saved.progress.stuck);
+        let stuck = match (self.unfinished.get(ix), preempting) {
+            (Some(unfinished), _) => unfinished.stuck,
+            (None, Some(stuck)) => stuck,
+            (None, None) if self.pods.get(ix).is_some_and(begins_anew) => {
+                self.queue.attempts(ix).saturating_sub(1)
+            }
+            (None, None) => 0,
         };
         self.options.turn_units.saturating_mul(1 << stuck.min(DOUBLINGS_MAX))
     }
@@ -89,11 +93,15 @@ impl Scheduler {
             self.claim_made = self.now;
         }
         if self.negotiates(&pod) {
-            if let Err(verdict) = self.decide_classic(ix, &pod, &needs) {
-                let (why, node) = self.force(ix, &pod, &needs, verdict);
+            if let Err(verdict) = self.decide_classic(ix, &pod, &needs)
+                && let Some((why, node)) = self.force(ix, &pod, &needs, verdict, 0)
+            {
                 self.give_up(ix, &pod, Arc::new(why), node);
             }
             return;
+        }
+        if let Some(verdict) = self.preemption_goes_on(ix, &pod).cloned() {
+            return self.fits_nowhere(ix, &pod, &needs, (verdict, None));
         }
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
         let by_labels = self.nodes.anti_affinity_terms().terms().next().is_some();
@@ -108,42 +116,55 @@ impl Scheduler {
         if let Err(verdict @ Verdict::Unfinished { .. }) = found {
             return self.turn_is_over(ix, &pod, verdict, before);
         }
-        let attempt = self.unfinished.end(ix);
+        let attempt = self.unfinished.end_search(ix);
         match found {
             Ok(placement) => {
+                self.unfinished.end(ix);
                 let held = self.hold(ix, &pod, placement);
                 // Pods with affinity to it, or that wait for an even spread, need not wait until it is bound.
                 self.happened(Cause::Neighbours);
                 self.send(ix, &pod, held);
             }
-            Err(verdict) => {
-                let (why, node) = self.force(ix, &pod, &needs, verdict);
-                // Nodes that were tried in an earlier turn may have changed.
-                let changed = attempt
-                    .is_some_and(|begun| self.verdict_cache.has_happened(why.causes(), &begun.happened));
-                if changed && node.is_none() {
-                    let why = Arc::new(why);
-                    self.give_up(ix, &pod, why, None);
-                    return self.queue.retry(self.now, ix);
-                }
-                if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
-                    let why = Arc::new(why);
-                    self.verdict_cache.remember(&pod, &needs, &why, &why.message().into());
-                    return self.give_up(ix, &pod, why, None);
-                }
-                self.give_up(ix, &pod, Arc::new(why), node);
-            }
+            Err(verdict) => self.fits_nowhere(ix, &pod, &needs, (verdict, attempt)),
         }
     }
 
-    /// Makes room by force for a pod that fits nowhere, if that helps.
+    /// The pod has no place. With the search for it, if that took several turns.
+    fn fits_nowhere(
+        &mut self,
+        ix: u32,
+        pod: &Arc<Pod>,
+        needs: &Needs,
+        (verdict, search): (Verdict, Option<Unfinished>),
+    ) {
+        let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
+        let spent = search.as_ref().map_or(0, |search| search.spent);
+        let Some((why, node)) = self.force(ix, pod, needs, verdict, spent) else { return };
+        // Nodes that were tried in an earlier turn may have changed.
+        let changed =
+            search.is_some_and(|search| self.verdict_cache.has_happened(why.causes(), &search.happened));
+        let why = Arc::new(why);
+        if changed && node.is_none() {
+            self.give_up(ix, pod, why, None);
+            return self.queue.retry(self.now, ix);
+        }
+        if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
+            self.verdict_cache.remember(pod, needs, &why, &why.message().into());
+            return self.give_up(ix, pod, why, None);
+        }
+        self.give_up(ix, pod, why, node);
+    }
+
+    /// Makes room by force for a pod that fits nowhere, if that helps; nothing where that goes on in the pod's next turn.
+    /// `spent`: the units that the search for a place took in earlier turns.
     fn force(
         &mut self,
         ix: u32,
         pod: &Pod,
         needs: &Needs,
         verdict: Verdict,
-    ) -> (PendingReason, Option<Text>) {
+        spent: u64,
+    ) -> Option<(PendingReason, Option<Text>)> {
         let helps = match &verdict {
             Verdict::Nowhere(nowhere) => nowhere.refusals.keys().any(Refusal::yields_to_preemption),
             Verdict::Gated(_)
@@ -154,28 +175,29 @@ impl Scheduler {
         };
         let mut why = PendingReason::of(verdict);
         if !helps || !self.options.preemption {
-            return (why, None);
+            return Some((why, None));
         }
-        match self.preempt(ix, pod, needs) {
-            Preemption::Node(node) => (why, Some(node)),
+        match self.preempt(ix, pod, needs, (&why.verdict, spent)) {
+            Preemption::Node(node) => return Some((why, Some(node))),
             Preemption::Waiting(message) => {
                 why.preemption = Some(message.into());
                 let nominated = self.pods.get(ix).and_then(|entry| self.nodes.get(entry.nominated?));
                 let node = nominated.map(|state| state.name.clone());
-                (why, node)
+                return Some((why, node));
             }
-            Preemption::Nobody(message) => {
-                why.preemption = Some(message);
-                (why, None)
+            Preemption::Nobody(message) => why.preemption = Some(message),
+            Preemption::GoesOn => {
+                self.queue.go_on_later(ix);
+                return None;
             }
             Preemption::Unfinished(tried, nodes) => {
                 let message =
                     format!("the budget was spent after {tried} of {nodes} nodes; it goes on from there.");
                 why.preemption = Some(message);
                 why.retries = true;
-                (why, None)
             }
         }
+        Some((why, None))
     }
 
     /// Whether other pods of a pod's group use the claim that they have together.

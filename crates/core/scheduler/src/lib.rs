@@ -49,6 +49,7 @@ mod place;
 mod pod;
 mod pod_affinity;
 mod preempt;
+mod preempt_turns;
 mod queue;
 mod ready;
 mod report;
@@ -61,6 +62,7 @@ mod state;
 mod terms;
 mod turns;
 mod verdict_cache;
+mod victims;
 mod why;
 
 pub use budget::{ATTEMPT_UNITS, TURN_UNITS};

@@ -11,6 +11,7 @@ use super::GuardState;
 use crate::{
     block::Block,
     preview::{Preview, Subject, preview, users_of},
+    waits::{End, Facts, wait},
 };
 
 /// A guard that does not permit a rule.
@@ -35,7 +36,7 @@ pub struct Refusal {
 /// The text for people: the guard's message, the consequence of the rule, and how to proceed.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { guard, message, pods, namespaces, .. } = self;
+        let Self { message, pods, namespaces, .. } = self;
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         match (self.why, self.is_tripped) {
             (Block::Breaker, false) => write!(f, "with this rule {message}")?,
@@ -48,15 +49,24 @@ impl fmt::Display for Refusal {
             plural(*namespaces)
         )?;
         match (self.why, self.is_tripped) {
-            _ if self.is_unclear => write!(f, "correct the deviceSelector of DisruptionGuard {guard}"),
-            (Block::Breaker, true) => write!(f, "run `kubectl device guard reset {guard}`"),
             (Block::Breaker, false) => f.write_str("select fewer devices"),
-            (Block::Window, _) => f.write_str("wait for the next window"),
-            _ => write!(f, "run `kubectl device resume {guard}`"),
+            _ => self.write_end(f),
         }?;
         f.write_str(
             ", or use the effect NoSchedule, or a DeviceTaintPolicy, whose evictions wait for the guard",
         )
+    }
+}
+
+impl Refusal {
+    /// How what the guard keeps goes on, in the words that a wait has everywhere.
+    fn write_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends = wait(&Facts::Eviction { reason: self.why.name(), message: &self.message });
+        match ends.end {
+            End::GuardResumed | End::GuardReset => write!(f, "run `{}`", ends.ends),
+            End::WindowOpens => f.write_str("wait for the next window"),
+            _ => f.write_str(&ends.ends),
+        }
     }
 }
 

@@ -121,7 +121,10 @@ fn a_breaker_refuses_the_rule_that_would_trip_it() {
     let tripped = BreakerStatus { tripped: true, ..BreakerStatus::default() };
     let tripped = Arc::new(DisruptionGuard { status: tripped, ..DisruptionGuard::clone(&breaker(4)) });
     let said = asked(&mut world, &[tripped], one).unwrap();
-    assert!(said.to_string().contains(": run `kubectl device guard reset fleet`, or use"), "{said}");
+    assert!(
+        said.to_string().contains(": run `kubectl device guard reset fleet --reason TEXT`, or use"),
+        "{said}"
+    );
 }
 
 #[test]

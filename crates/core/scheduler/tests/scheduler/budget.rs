@@ -7,11 +7,11 @@ use lazaret_scheduler::{Effect, EffectKind, Input, Options, Pod, Verdict};
 
 use crate::world::{World, claim, node, pod, slice};
 
-const TURN_UNITS: u64 = 100_000;
+pub(crate) const TURN_UNITS: u64 = 100_000;
 /// A selector and its compilation cost no more.
-const SELECTOR_UNITS: u64 = 40_000;
+pub(crate) const SELECTOR_UNITS: u64 = 40_000;
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options { turn_units: TURN_UNITS, attempt_units: 3 * TURN_UNITS, ..Options::default() }
 }
 
@@ -22,7 +22,7 @@ fn world() -> World {
 }
 
 /// Selectors that are true and cost many units each, no two alike.
-fn hard_selectors(pod: usize) -> Vec<Option<Text>> {
+pub(crate) fn hard_selectors(pod: usize) -> Vec<Option<Text>> {
     let selector = |at: usize| {
         let list = "[0,1,2,3,4,5,6,7,8,9]";
         let number = 1_000 * pod + at;
@@ -32,7 +32,7 @@ fn hard_selectors(pod: usize) -> Vec<Option<Text>> {
     (0..32).map(selector).collect()
 }
 
-fn in_namespace(namespace: &str, mut pod: Pod) -> Pod {
+pub(crate) fn in_namespace(namespace: &str, mut pod: Pod) -> Pod {
     pod.key.namespace = namespace.into();
     pod.uid = format!("{namespace}-{}", pod.uid).into();
     pod
@@ -51,19 +51,19 @@ fn add_hard(world: &mut World, number: usize, devices: i64) {
     world.add_pod(in_namespace("hard", pod(&format!("p{number}"), 1, &[&name])));
 }
 
-fn add_easy(world: &mut World, namespace: &str) {
+pub(crate) fn add_easy(world: &mut World, namespace: &str) {
     let mut easy = claim("easy", 1);
     easy.key.namespace = namespace.into();
     world.add_claim(easy);
     world.add_pod(in_namespace(namespace, pod("easy", 1, &["easy"])));
 }
 
-fn key(namespace: &str, name: &str) -> ObjectKey {
+pub(crate) fn key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { namespace: namespace.into(), name: name.into() }
 }
 
 /// The next effect that has to do with a pod's place, and how often the scheduler let inputs come first.
-fn next(world: &mut World, yields: &mut usize) -> Option<Effect> {
+pub(crate) fn next(world: &mut World, yields: &mut usize) -> Option<Effect> {
     for _ in 0..10_000 {
         match world.scheduler.poll_effect() {
             Some(effect) => return Some(effect),
@@ -75,7 +75,7 @@ fn next(world: &mut World, yields: &mut usize) -> Option<Effect> {
 }
 
 /// The units until a pod has a node.
-fn units_until_placed(world: &mut World, pod: &ObjectKey) -> u64 {
+pub(crate) fn units_until_placed(world: &mut World, pod: &ObjectKey) -> u64 {
     let before = world.scheduler.work_units();
     let mut yields = 0;
     while world.scheduler.node_of(pod).is_none() {

@@ -15,6 +15,7 @@ mod groups;
 mod holds;
 mod node_allocatable;
 mod preempt;
+mod preempt_budget;
 mod queue;
 mod regressions;
 mod timed;
