@@ -145,7 +145,7 @@ impl Parser<'_> {
 
     fn literal(&self, c: char) -> Node {
         let set = vec![(u32::from(c), u32::from(c))];
-        Node::Set(if self.flags.ignore_case { set::folded(set) } else { set })
+        Node::Set(if self.flags.ignore_case { unicode::folded(set) } else { set })
     }
 
     fn escape(&mut self) -> Result<Node> {
@@ -242,7 +242,7 @@ impl Parser<'_> {
 
     fn finish(&self, ranges: Set, negated: bool) -> Set {
         let ranges = set::ordered(ranges);
-        let ranges = if self.flags.ignore_case { set::folded(ranges) } else { ranges };
+        let ranges = if self.flags.ignore_case { unicode::folded(ranges) } else { ranges };
         if negated { set::negated(&ranges) } else { ranges }
     }
 

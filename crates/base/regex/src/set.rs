@@ -2,8 +2,6 @@
 
 use alloc::vec::Vec;
 
-use crate::unicode;
-
 /// Ranges that are in order and do not touch, by the numbers of characters. Numbers that are no character may be among them: no text has them.
 pub(crate) type Set = Vec<(u32, u32)>;
 
@@ -37,17 +35,6 @@ pub(crate) fn negated(set: &[(u32, u32)]) -> Set {
         rest.push((next, LAST));
     }
     rest
-}
-
-/// With all characters that differ in case alone.
-pub(crate) fn folded(mut set: Set) -> Set {
-    let known = set.clone();
-    unicode::orbits(&mut |orbit| {
-        if orbit.iter().any(|c| contains(&known, *c)) {
-            set.extend(orbit.iter().map(|c| (*c, *c)));
-        }
-    });
-    ordered(set)
 }
 
 pub(crate) fn contains(set: &[(u32, u32)], c: u32) -> bool {

@@ -73,6 +73,17 @@ fn runs(table: &[u8], wanted: impl Fn(usize) -> bool) -> Set {
     set::ordered(set)
 }
 
+/// With all characters that differ in case alone.
+pub(crate) fn folded(mut found: Set) -> Set {
+    let known = found.clone();
+    orbits(&mut |orbit| {
+        if orbit.iter().any(|c| set::contains(&known, *c)) {
+            found.extend(orbit.iter().map(|c| (*c, *c)));
+        }
+    });
+    set::ordered(found)
+}
+
 /// Calls for every set of characters that differ in case alone.
 pub(crate) fn orbits(visit: &mut dyn FnMut(&[u32])) {
     let mut bytes = ORBITS.iter();

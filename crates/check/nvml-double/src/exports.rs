@@ -7,9 +7,7 @@
 #![allow(missing_docs, reason = "NVML's documentation holds")]
 
 use std::{
-    ffi::{CStr, OsStr, c_char, c_int, c_uint, c_ulonglong, c_void},
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
+    ffi::{c_char, c_int, c_uint, c_ulonglong, c_void},
     time::Duration,
 };
 
@@ -38,20 +36,6 @@ const COMPUTE: usize = 200;
 const PART: usize = 300;
 /// Between two looks for events.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-
-/// Where this copy of the library is.
-pub(crate) fn own_path() -> Option<PathBuf> {
-    // SAFETY: a structure of pointers, for which null is a value.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: `info` is a place for the answer, and the address is one of this library's functions.
-    let found = unsafe { libc::dladdr(nvmlInit_v2 as *const c_void, &raw mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: the loader gives a text that ends with 0 and lives as long as the library.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
-}
 
 fn with(act: impl FnOnce(&mut State) -> Result<(), nvmlReturn_t>) -> nvmlReturn_t {
     match state().as_mut() {

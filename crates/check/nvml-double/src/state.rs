@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::{CStr, OsStr, c_void},
     fs, io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -179,12 +181,26 @@ pub(crate) struct State {
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
+/// Where this copy of the library is.
+fn own_path() -> Option<PathBuf> {
+    // SAFETY: a structure of pointers, for which null is a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is a place for the answer, and the address is one of this library's functions.
+    let found = unsafe { libc::dladdr(own_path as *const c_void, &raw mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader gives a text that ends with 0 and lives as long as the library.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
 /// The state of this copy of the library; made at the first call.
 pub(crate) fn state() -> MutexGuard<'static, Option<State>> {
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     if state.is_none() {
-        *state = crate::exports::own_path()
-            .and_then(|path| Some(State { directory: path.parent()?.into(), uses: 0, module: 0 }));
+        *state =
+            own_path().and_then(|path| Some(State { directory: path.parent()?.into(), uses: 0, module: 0 }));
     }
     state
 }

@@ -3,6 +3,7 @@
 mod announce;
 mod dashboard;
 mod local_node;
+mod old_changes;
 mod parts;
 
 use std::time::Duration;
@@ -179,6 +180,7 @@ impl Args {
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
         let forgetting = server.clone();
+        let store_of_changes = store.clone();
         let renewing = renewal.run(server.clone());
         let serving = serve(server, listener, options, stopped);
         tokio::pin!(serving);
@@ -187,6 +189,7 @@ impl Args {
             () = renewing => {}
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
             () = forgetting.watch_disk() => {}
+            () = old_changes::let_go(store_of_changes, &forgetting) => {}
             () = forgetting.keep_own_service(local) => {}
             () = sign_certificates(&forgetting, signer) => {}
             () = pages::follow() => {}

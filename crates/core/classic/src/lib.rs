@@ -39,8 +39,8 @@ pub use driver::{
 pub use field_error::{FieldError, FieldProblem};
 pub use model::{
     AllocationMode, ClaimSpec, ClaimStatus, ClaimUse, ContainerClaims, DriverScheduling, Phase, Pod,
-    PodClaim, PodClaimSource, Reference, ResourceClaim, ResourceClass, SchedulerScheduling, Template,
-    USERS_UNLIMITED, claim_name,
+    PodClaim, PodClaimSource, RESERVED_MAX, Reference, ResourceClaim, ResourceClass, SchedulerScheduling,
+    Template, USERS_UNLIMITED, claim_name,
 };
 pub use negotiation::{
     NegotiationCounters, NegotiationEffectKind, NegotiationInput, NegotiationOptions, Negotiator, Place,
@@ -49,7 +49,7 @@ pub use negotiation::{
 pub use news::News;
 pub use queue::{QueueCounts, WakeReason};
 pub use validate::{
-    ATTRIBUTES_BYTES_MAX, NODES_MAX, PARAMETERS_BYTES_MAX, POD_CLAIMS_MAX, RESERVED_MAX, validate_claim,
+    ATTRIBUTES_BYTES_MAX, NODES_MAX, PARAMETERS_BYTES_MAX, POD_CLAIMS_MAX, validate_claim,
     validate_claim_status, validate_claim_status_update, validate_claim_update, validate_class,
     validate_finalizers, validate_pod_claims,
 };

@@ -6,6 +6,8 @@ use lazaret_model::{Node, NodeSelector, ObjectKey, Text, Uid};
 
 /// The `userLimit` of a claim that any number of users may use.
 pub const USERS_UNLIMITED: i64 = -1;
+/// Users of a claim, also if any number is allowed: an object has to stay small enough to be written.
+pub const RESERVED_MAX: usize = 256;
 
 /// Which driver allocates, and with which parameters of the administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -231,7 +233,7 @@ impl ResourceClaim {
         let users = self.status.reserved_for.len();
         let limit = self.status.user_limit;
         let within = limit == USERS_UNLIMITED || i64::try_from(users).is_ok_and(|users| users < limit);
-        self.is_allocated() && !self.deleting && within && users < crate::RESERVED_MAX
+        self.is_allocated() && !self.deleting && within && users < RESERVED_MAX
     }
 
     /// Whether an owner reference names this incarnation.

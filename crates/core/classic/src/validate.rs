@@ -16,8 +16,8 @@ use lazaret_model::{
 use crate::{
     field_error::{FieldError, FieldProblem},
     model::{
-        ClaimSpec, ClaimStatus, Phase, Pod, PodClaimSource, ResourceClaim, ResourceClass, Template,
-        USERS_UNLIMITED, claim_name,
+        ClaimSpec, ClaimStatus, Phase, Pod, PodClaimSource, RESERVED_MAX, ResourceClaim, ResourceClass,
+        Template, USERS_UNLIMITED, claim_name,
     },
 };
 
@@ -25,8 +25,6 @@ use crate::{
 pub const POD_CLAIMS_MAX: usize = 32;
 /// How the finalizer of a driver ends: `<driver>/deletion-protection`.
 const PROTECTION: &str = "/deletion-protection";
-/// Users of a claim, also if any number is allowed: an object has to stay small enough to be written.
-pub const RESERVED_MAX: usize = 256;
 /// Nodes in a list of a status. 1,024 names of 253 bytes are a quarter of what an object may have.
 pub const NODES_MAX: usize = 1_024;
 /// Bytes of parameters, as many as Kubernetes permits for opaque parameters of a driver.

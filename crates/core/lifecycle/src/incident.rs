@@ -301,7 +301,7 @@ impl Incident {
         self.held = None;
     }
 
-    /// What was counted on its device until then says nothing any more: when it last began to prove that it is well.
+    /// When it last began to prove that it is well: counts of its device from before then say nothing any more.
     pub(crate) fn void_until(&self) -> Option<Timestamp> {
         let is_proof = |entry: &Entry| entry.stage == Stage::Probation;
         let last = self.timeline.iter().rposition(is_proof)?;

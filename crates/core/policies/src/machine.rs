@@ -62,7 +62,7 @@ pub struct Policies {
     looks: u64,
 }
 
-/// What a policy wants.
+/// The result of the last look at a policy.
 #[derive(Debug)]
 enum Plan {
     /// These rules.

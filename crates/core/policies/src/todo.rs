@@ -9,7 +9,7 @@ use crate::effect::{EffectKind, Report};
 /// The writes that are to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
-    /// What makes a rule as it is wanted, by the rule's name.
+    /// Writes that make a rule as it is wanted, by the rule's name.
     pub(crate) rules: BTreeMap<Text, EffectKind>,
     /// Deletions of rules that are not wanted, by the rule's name.
     pub(crate) deletions: BTreeMap<Text, EffectKind>,
@@ -23,7 +23,7 @@ impl Todo {
         rule.or_else(|| self.reports.pop_first().map(|(_, report)| EffectKind::Report(report)))
     }
 
-    /// What is to be done about a rule is decided again.
+    /// The writes of a rule are decided again.
     pub(crate) fn forget(&mut self, rule: &Text) {
         self.rules.remove(rule);
         self.deletions.remove(rule);

@@ -440,7 +440,7 @@ fn a_change_of_one_policy_of_many_is_looked_at_alone() {
     assert!(looks <= 6, "{looks} looks for one change of one policy");
 }
 
-/// What a machine at rest has made follows from what there is, whatever came before: policies come and go, others change rules, writes fail.
+/// The rules of a machine at rest follow from the policies, whatever came before: policies come and go, others change rules, writes fail.
 #[test]
 fn at_rest_there_are_the_rules_that_policies_want_and_no_others() {
     for seed in 1..=400_u64 {

@@ -14,6 +14,7 @@ extern crate alloc;
 mod effect;
 mod machine;
 mod request;
+mod slice;
 mod status;
 mod views;
 
@@ -21,5 +22,6 @@ pub use effect::{Delete, Effect, EffectKind, SetStatus};
 pub use lazaret_machine::{EffectId, Outcome};
 pub use machine::{Input, Pools};
 pub use request::{COMPLETED_SECONDS_MAX, PENDING_SECONDS_MAX, Progress, Request};
-pub use status::{Counts, PoolStatus, Slice, Status};
+pub use slice::Slice;
+pub use status::{Counts, PoolStatus, Status};
 pub use views::{CapacityStatus, PartitionStatus, ShareableStatus};

@@ -4,7 +4,6 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     format,
     string::{String, ToString},
-    sync::Arc,
     vec::Vec,
 };
 
@@ -14,6 +13,7 @@ use lazaret_model::{DeviceId, Effect, NodeScope, Quantity, ResourceSlice, Text, 
 
 use crate::{
     Request,
+    slice::{Slice, Usage},
     views::{self, CapacityStatus, PartitionStatus, ShareableStatus},
 };
 
@@ -22,15 +22,6 @@ const ERROR_BYTES_MAX: usize = 256;
 
 /// Bytes that the pools of a status take at most as JSON, by [`PoolStatus::bytes`]: an object of more than 1.5 MiB is not stored.
 const POOLS_BYTES_MAX: usize = 1 << 20;
-
-/// A slice with what this controller alone asks of it.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    /// The slice.
-    pub slice: Arc<ResourceSlice>,
-    /// The attribute by which its partitions are grouped, fully qualified.
-    pub partition_attribute: Option<Text>,
-}
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,15 +88,6 @@ pub struct Counts {
     pub available: usize,
     /// With a taint NoSchedule or NoExecute.
     pub unavailable: usize,
-}
-
-/// The devices and amounts of a pool that claims hold.
-#[derive(Debug, Default)]
-pub(crate) struct Usage<'a> {
-    /// Devices in use; watching a device does not use it.
-    pub(crate) devices: BTreeSet<&'a str>,
-    /// Amounts that are consumed of all its devices.
-    pub(crate) consumed: BTreeMap<&'a str, Quantity>,
 }
 
 /// The answer to a request, unless a pool is incomplete.

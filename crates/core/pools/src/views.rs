@@ -9,7 +9,7 @@ use alloc::{
 
 use lazaret_model::{AttrValue, CounterConsumption, Device, Quantity, Text};
 
-use crate::status::{Slice, Usage};
+use crate::slice::{Slice, Usage};
 
 /// Partition types, or capacities, that the API takes of one pool.
 const ITEMS_MAX: usize = 32;

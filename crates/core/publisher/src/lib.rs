@@ -17,6 +17,7 @@ extern crate std;
 mod compare;
 mod compose;
 mod dropped;
+mod effect;
 mod health;
 mod machine;
 mod plan;
@@ -26,8 +27,9 @@ mod validate;
 
 pub use compose::compose;
 pub use dropped::{Dropped, Gate};
+pub use effect::{Answer, Effect, EffectKind};
 pub use health::{Condition, DeviceKey, DeviceState, Health, Observation, Status};
-pub use machine::{Answer, Effect, EffectKind, Problem, Publisher};
+pub use machine::{Problem, Publisher};
 pub use pool::{Nodes, Pool, Scope};
 pub use table::{HealthRule, HealthTable, TableError};
 pub use validate::{PoolError, validate};

@@ -10,12 +10,13 @@ use core::fmt;
 
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use lazaret_invariant::invariant;
-use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Reply, Retry, Turn, Wake};
+use lazaret_machine::{Backoff, EffectId, Flights, Machine, Retry, Turn, Wake};
 use lazaret_model::Timestamp;
 
 use crate::{
     Dropped, Pool, PoolError, Scope,
     dropped::missing,
+    effect::{Answer, Effect, EffectKind},
     plan::{Accepted, Identity, Step, plan},
     validate::validate,
 };
@@ -34,62 +35,6 @@ const REPAIR_MS_MIN: i64 = 1_000;
 const REPAIR_MS_MAX: i64 = 30_000;
 /// A pool that no other client changed for this long is repaired at once again.
 const REPAIR_FORGET_MS: i64 = 60_000;
-
-/// Something to be done.
-pub type Effect = lazaret_machine::Effect<EffectKind>;
-
-/// A write, or a question. Each is answered once, with [`Publisher::acknowledge`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum EffectKind {
-    /// Create this slice. The server completes its name.
-    Create(Box<ResourceSlice>),
-    /// Replace this slice, if it still has this version.
-    Update(Box<ResourceSlice>),
-    /// Delete this slice, if it still has this version.
-    Delete {
-        /// Its name.
-        name: String,
-        /// Its incarnation.
-        uid: String,
-        /// Its version.
-        resource_version: String,
-    },
-    /// Read the UID of the Node that owns the slices.
-    ReadOwner {
-        /// The Node.
-        name: String,
-    },
-}
-
-/// The answer to an effect.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// The slice is stored like this.
-    Stored(Box<ResourceSlice>),
-    /// There is no such object (any more).
-    Gone,
-    /// The Node has this UID.
-    Owner(String),
-    /// The slice is not as it was thought to be.
-    Conflict(String),
-    /// The server will not have it.
-    Refused(String),
-    /// It failed, or it is not known whether it did.
-    Failed(String),
-}
-
-impl From<Reply> for Answer {
-    /// Without the object: what the server has is not known, unless it has nothing.
-    fn from(reply: Reply) -> Self {
-        let why = reply.why.map_or_else(|| reply.outcome.name().into(), |why| why.as_str().into());
-        match reply.outcome {
-            Outcome::Gone => Self::Gone,
-            Outcome::Conflict => Self::Conflict(why),
-            Outcome::Refused | Outcome::Held => Self::Refused(why),
-            Outcome::Done | Outcome::RetryLater | Outcome::Unknown => Self::Failed(why),
-        }
-    }
-}
 
 /// Something that the driver's author or administrator should know. None ends the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

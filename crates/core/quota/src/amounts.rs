@@ -17,6 +17,14 @@ use serde::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts(BTreeMap<String, Quantity>);
 
+/// The resources that something requests, and their limits.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Requests {
+    pub(crate) requests: Amounts,
+    pub(crate) limits: Amounts,
+}
+
 impl Amounts {
     /// The amount of a resource, if it is named.
     #[must_use]

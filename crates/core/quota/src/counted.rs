@@ -7,6 +7,9 @@ use alloc::{
     string::String,
 };
 
+/// A kind of objects, by its group and plural name.
+pub type Kind = (String, String);
+
 /// The names of resources that pods can request.
 const POD_RESOURCES: &[&str] = &[
     "cpu",

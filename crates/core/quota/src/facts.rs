@@ -4,7 +4,7 @@ use alloc::{boxed::Box, collections::BTreeMap, string::String, vec::Vec};
 
 use serde::Deserialize;
 
-use crate::{Amounts, Counted, counted::ObjectType, pod::Pod, scopes::Traits};
+use crate::{Amounts, Counted, amounts::Requests, counted::ObjectType, pod::Pod, scopes::Traits};
 
 /// An object as far as quotas look at it.
 #[derive(Clone, Debug)]
@@ -88,13 +88,6 @@ pub(crate) struct VolumeClaimSpec {
     storage_class_name: Option<String>,
     volume_attributes_class_name: Option<String>,
     pub(crate) resources: Requests,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Requests {
-    pub(crate) requests: Amounts,
-    pub(crate) limits: Amounts,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

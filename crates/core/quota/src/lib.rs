@@ -28,9 +28,9 @@ mod usage;
 pub use lazaret_model::Timestamp;
 
 pub use amounts::Amounts;
-pub use counted::{Classes, Counted};
+pub use counted::{Classes, Counted, Kind};
 pub use facts::{DeviceClaim, Facts};
-pub use machine::{Effect, Kind, QuotaChange, Quotas, RESYNC_SECS, SetStatus};
+pub use machine::{Effect, QuotaChange, Quotas, RESYNC_SECS, SetStatus};
 pub use quota::Quota;
 pub use settle::{Change, settle};
 pub use usage::Usage;

@@ -14,6 +14,7 @@ use lazaret_model::Timestamp;
 
 use crate::{
     Amounts, Classes, Counted, Quota, Usage,
+    counted::Kind,
     namespace::{Known, Namespace, Tracked},
 };
 
@@ -21,9 +22,6 @@ use crate::{
 pub const RESYNC_SECS: i64 = 300;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(500, 60_000);
-
-/// A kind of objects, by its group and plural name.
-pub type Kind = (String, String);
 
 /// Something to be done.
 pub type Effect = lazaret_machine::Effect<SetStatus>;

@@ -9,7 +9,7 @@ use alloc::{
 use lazaret_machine::Retry;
 use lazaret_model::{Quantity, Timestamp};
 
-use crate::{Amounts, Classes, Counted, Quota, Usage, machine::Kind};
+use crate::{Amounts, Classes, Counted, Quota, Usage, counted::Kind};
 
 /// A usage that differs for less time is on its way: the server writes it with the object, and the two are seen one after the other.
 const SETTLING_MS: i64 = 500;

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::{
     Amounts,
+    amounts::Requests,
     counted::{DEVICE_CLASS, HUGE_PAGES, REQUESTS},
-    facts::Requests,
     scopes::Traits,
 };
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::table::Tint;
+use crate::tint::Tint;
 
 /// Whether a terminal would do something else with this character than show it.
 ///

@@ -9,12 +9,14 @@
 mod harmless;
 mod structured;
 mod table;
+mod tint;
 
 use std::io::{self, Write as _};
 
 pub use harmless::{harmless, harmless_coloured, harmless_json, in_a_line, is_unseen};
 pub use structured::{Plain, Structured, Unwritable};
-pub use table::{Cell, Fit, Layout, Table, Tint};
+pub use table::{Cell, Fit, Layout, Table};
+pub use tint::Tint;
 
 /// Writes to standard output, what would drive a terminal as escapes.
 ///

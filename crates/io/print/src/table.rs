@@ -3,35 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::harmless::in_a_line;
-
-/// How a cell is to stand out on a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tint {
-    /// As it should be.
-    Good,
-    /// Worth a look.
-    Careful,
-    /// Not as it should be.
-    Bad,
-}
-
-/// Ends a colour.
-const PLAIN: &str = "\x1b[0m";
+use crate::{
+    harmless::in_a_line,
+    tint::{PLAIN, Tint},
+};
 
 impl Tint {
-    /// All that [`paint`](Tint::paint) writes around a text.
-    pub(crate) const CODES: [&'static str; 4] =
-        [Self::Good.code(), Self::Careful.code(), Self::Bad.code(), PLAIN];
-
-    const fn code(self) -> &'static str {
-        match self {
-            Self::Good => "\x1b[32m",
-            Self::Careful => "\x1b[33m",
-            Self::Bad => "\x1b[31m",
-        }
-    }
-
     /// The text in this colour, where there are colours.
     #[must_use]
     pub fn paint(self, text: &str, colours: bool) -> String {

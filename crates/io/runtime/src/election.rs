@@ -11,84 +11,9 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::{
-    Call, CallError, Client, Clock, LEASES, LeaseOptions, LeaseRecord, Metrics, panics::caught,
+    Call, CallError, Client, LEASES, Leadership, LeaseOptions, LeaseRecord, Metrics, panics::caught,
     tasks::Restarts,
 };
-
-/// Whether this process may act, and in which term. Clones share the answer.
-#[derive(Clone, Debug)]
-pub struct Leadership {
-    /// `None` where nobody competes.
-    rivalled: Option<Rivalled>,
-}
-
-#[derive(Clone, Debug)]
-struct Rivalled {
-    held: watch::Receiver<Option<Held>>,
-    clock: Clock,
-    /// A write that takes longer is given up.
-    write_ms_max: Option<i64>,
-}
-
-impl Leadership {
-    /// For who has no rival: it always leads.
-    #[must_use]
-    pub fn unrivalled() -> Self {
-        Self { rivalled: None }
-    }
-
-    /// How long a write may be on its way; `None`: for as long as the server takes.
-    pub(crate) fn write_ms_max(&self) -> Option<i64> {
-        self.rivalled.as_ref().and_then(|rivalled| rivalled.write_ms_max)
-    }
-
-    /// Whether others may act when this process does not.
-    #[must_use]
-    pub fn is_rivalled(&self) -> bool {
-        self.rivalled.is_some()
-    }
-
-    /// The number of the term in which this process may act now. Never out of date: a term that was not renewed in time is
-    /// over, even if nobody has had the time to say so.
-    #[must_use]
-    pub fn term(&self) -> Option<u64> {
-        match &self.rivalled {
-            None => Some(0),
-            Some(Rivalled { held, clock, .. }) => {
-                held.borrow().filter(|held| held.lasts(clock.instants())).map(|held| held.number())
-            }
-        }
-    }
-
-    /// The number of the term in which this process may act now, or may act again once a renewal that is late succeeds. While it is there and
-    /// [`term`](Self::term) is not, nothing is begun, and nothing that was begun is given up.
-    #[must_use]
-    pub fn standing(&self) -> Option<u64> {
-        match &self.rivalled {
-            None => Some(0),
-            Some(Rivalled { held, clock, .. }) => {
-                held.borrow().filter(|held| held.may_go_on(clock.instants())).map(|held| held.number())
-            }
-        }
-    }
-
-    /// Whether it leads now.
-    #[must_use]
-    pub fn leads(&self) -> bool {
-        self.term().is_some()
-    }
-
-    /// Waits until a term begins, pauses, goes on or ends.
-    pub(crate) async fn changed(&mut self) {
-        if let Some(Rivalled { held, .. }) = &mut self.rivalled
-            && held.changed().await.is_ok()
-        {
-            return;
-        }
-        // A leadership without rivals or without a holder never changes again.
-        std::future::pending().await
-    }
-}
 
 /// Competes for a Lease until stopped.
 #[derive(Debug)]
@@ -111,10 +36,10 @@ impl Leader {
         options: LeaseOptions,
     ) -> (Self, Leadership) {
         let (told, term) = watch::channel(None);
-        let rivalled = Rivalled { held: term, clock: client.clock().clone(), write_ms_max: None };
+        let leadership = Leadership::rivalled(term, client.clock().clone());
         let election = Election::new(identity, options);
         let leader = Self { client, namespace: namespace.into(), name: name.into(), election, told };
-        (leader, Leadership { rivalled: Some(rivalled) })
+        (leader, leadership)
     }
 
     /// The same for those whose writes do harm when they arrive after the next leader has begun: each write is given up after
@@ -122,8 +47,7 @@ impl Leader {
     #[must_use]
     pub fn with_bounded_writes((leader, leadership): (Self, Leadership)) -> (Self, Leadership) {
         let election = leader.election.waiting_out(LONGEST_FLIGHT_MS);
-        let bounded = |rivalled| Rivalled { write_ms_max: Some(WRITE_MS_MAX), ..rivalled };
-        (Self { election, ..leader }, Leadership { rivalled: leadership.rivalled.map(bounded) })
+        (Self { election, ..leader }, leadership.with_writes_within(WRITE_MS_MAX))
     }
 
     /// Runs until `stop`, then gives the lease back.

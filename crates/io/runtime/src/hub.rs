@@ -4,21 +4,16 @@
 //! joins later, or that has missed something, is the reason to list the resource again.
 
 use std::{
-    collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use tokio::task::AbortHandle;
-
 use crate::{
-    Client, Inbox, Metrics, Postbox, Postman, Resource, Tasks, WatchState,
-    in_flight::InFlight,
-    pump,
-    topic::{Topic, lock},
+    Client, Inbox, Metrics, Postbox, Postman, Resource, WatchState, in_flight::InFlight, topic::lock,
+    watched::Shared,
 };
 
 /// The watches of one process over one client. They end when it is dropped.
@@ -28,22 +23,6 @@ pub struct Hub {
     next_listener: AtomicU64,
     in_flight: InFlight,
     shared: Arc<std::sync::Mutex<Shared>>,
-}
-
-/// The topics of a hub, for inboxes that may outlive it.
-pub(crate) type Topics = Weak<std::sync::Mutex<Shared>>;
-
-#[derive(Default)]
-pub(crate) struct Shared {
-    topics: BTreeMap<Resource, Watched>,
-    tasks: Tasks,
-}
-
-struct Watched {
-    topic: Arc<Topic>,
-    task: AbortHandle,
-    /// Only ever followed: the watch ends with its last listener.
-    followed: bool,
 }
 
 impl fmt::Debug for Hub {
@@ -86,7 +65,7 @@ impl Hub {
     /// How far each watch is, by resource.
     #[must_use]
     pub fn watches(&self) -> Vec<(Resource, WatchState)> {
-        let topics: Vec<_> = lock(&self.shared).topics.values().map(|one| Arc::clone(&one.topic)).collect();
+        let topics = lock(&self.shared).topics();
         topics.iter().map(|topic| (topic.resource, topic.watch_state())).collect()
     }
 
@@ -110,58 +89,6 @@ impl Hub {
         drop(shared);
         let (hub, metrics) = (Arc::downgrade(&self.shared), self.metrics.clone());
         Inbox::new(id, self.client.clone(), metrics, hub, topics, optional.to_vec(), self.in_flight.clone())
-    }
-}
-
-/// The topics of these resources, for a listener that follows them.
-pub(crate) fn follow(
-    hub: &Topics,
-    resources: &[Resource],
-    client: &Client,
-    metrics: &Metrics,
-) -> Vec<Arc<Topic>> {
-    let Some(shared) = hub.upgrade() else { return Vec::new() };
-    let mut shared = lock(&shared);
-    resources.iter().map(|resource| shared.topic(*resource, client, metrics, true)).collect()
-}
-
-/// The listener does not follow this topic any more.
-pub(crate) fn unfollow(hub: &Topics, topic: &Topic, listener: u64) {
-    topic.leave(listener);
-    let Some(shared) = hub.upgrade() else { return };
-    let mut shared = lock(&shared);
-    let unused = |watched: &Watched| watched.followed && watched.topic.is_alone();
-    if shared.topics.get(&topic.resource).is_some_and(unused)
-        && let Some(watched) = shared.topics.remove(&topic.resource)
-    {
-        watched.task.abort();
-    }
-}
-
-impl Shared {
-    fn topic(
-        &mut self,
-        resource: Resource,
-        client: &Client,
-        metrics: &Metrics,
-        followed: bool,
-    ) -> Arc<Topic> {
-        let Self { topics, tasks } = self;
-        let watched = topics.entry(resource).or_insert_with(|| {
-            let topic = Arc::new(Topic::new(resource, metrics));
-            let (client, counted, pumped) = (client.clone(), metrics.clone(), Arc::clone(&topic));
-            let name = if followed {
-                format!("watch/{}.{}", resource.plural, resource.group)
-            } else {
-                format!("watch/{}", resource.plural)
-            };
-            let task = tasks.supervise(name, metrics.clone(), move || {
-                pump::follow(client.clone(), counted.clone(), Arc::clone(&pumped))
-            });
-            Watched { topic, task, followed }
-        });
-        watched.followed &= followed;
-        Arc::clone(&watched.topic)
     }
 }
 
@@ -191,7 +118,7 @@ mod tests {
         let client = Client::direct(|_| std::future::pending::<http::Response<String>>());
         let hub = Hub::new(client, Metrics::default());
         let (mut slow, mut quick) = (hub.listen(&[PODS]), hub.listen(&[PODS]));
-        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS].topic);
+        let topic = lock(&hub.shared).topics().remove(0);
         topic.list(vec![pod("a", 1)], 1);
         let mut heard = vec![told(&mut quick)];
         for news in [("a", 2), ("b", 3), ("a", 4), ("c", 5)] {
@@ -216,7 +143,7 @@ mod tests {
     async fn a_late_listener_gets_a_list_and_the_others_only_the_changes() {
         let hub = silent_hub();
         let mut first = hub.listen(&[PODS]);
-        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS].topic);
+        let topic = lock(&hub.shared).topics().remove(0);
         topic.list(vec![pod("a", 1), pod("b", 2)], 2);
         topic.set(pod("c", 3));
         let mut second = hub.listen(&[PODS]);
@@ -252,7 +179,7 @@ mod tests {
     async fn a_listener_whose_queue_was_full_gets_a_list_once_it_has_emptied_it() {
         let hub = silent_hub();
         let mut slow = hub.listen(&[PODS]);
-        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS].topic);
+        let topic = lock(&hub.shared).topics().remove(0);
         topic.list(Vec::new(), 1);
         topic.stop_keeping();
         let count = u64::try_from(QUEUE_MAX).unwrap();
@@ -273,10 +200,11 @@ mod tests {
     async fn what_nobody_follows_any_more_is_not_watched() {
         let client = Client::direct(|_| std::future::pending::<http::Response<String>>());
         let hub = Hub::new(client, Metrics::default());
-        let watched = |hub: &Hub| lock(&hub.shared).topics.keys().map(|one| one.plural).collect::<Vec<_>>();
+        let watched =
+            |hub: &Hub| lock(&hub.shared).topics().iter().map(|one| one.resource.plural).collect::<Vec<_>>();
         let mut inbox = hub.listen(&[PODS]);
         inbox.follow(&[JOBS, LEASES]);
-        let leases = Arc::clone(&lock(&hub.shared).topics[&LEASES].topic);
+        let leases = lock(&hub.shared).topics().remove(2);
         leases.list(Vec::new(), 1);
         assert_eq!((told(&mut inbox), watched(&hub)), ("all 0".to_owned(), vec!["pods", "jobs", "leases"]));
         inbox.follow(&[JOBS]);

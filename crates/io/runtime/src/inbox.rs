@@ -10,10 +10,10 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     Call, CallError, Client, Clock, Metrics, News, Resource,
-    hub::{self, Topics},
     in_flight::InFlight,
     pump,
     topic::{self, Hurry, Joined, Topic},
+    watched::{self, Topics},
 };
 
 /// News of some resources, in the order they came. Leaves the hub when dropped.
@@ -76,13 +76,13 @@ impl Inbox {
     pub(crate) fn follow(&mut self, resources: &[Resource]) {
         let others = |topic: &Arc<Topic>| !resources.contains(&topic.resource);
         for topic in self.followed.extract_if(.., |topic| others(topic)) {
-            hub::unfollow(&self.hub, &topic, self.id);
+            watched::unfollow(&self.hub, &topic, self.id);
         }
         let new = |resource: &&Resource| {
             !self.topics.iter().chain(&self.followed).any(|topic| topic.resource == **resource)
         };
         let new: Vec<Resource> = resources.iter().filter(new).copied().collect();
-        for topic in hub::follow(&self.hub, &new, &self.client, &self.metrics) {
+        for topic in watched::follow(&self.hub, &new, &self.client, &self.metrics) {
             self.joined.add(self.id, &topic);
             self.followed.push(topic);
         }

@@ -14,6 +14,7 @@ mod image;
 mod probe;
 mod runtime;
 mod stream;
+mod uses;
 mod version;
 
 pub mod proto;

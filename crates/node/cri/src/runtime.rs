@@ -21,8 +21,9 @@ use crate::{
     clock::time,
     connection::Connection,
     convert::{self, POD_UID_LABEL, unsupported},
-    garbage::Uses,
-    proto, version,
+    proto,
+    uses::Uses,
+    version,
 };
 
 /// Calls that only look something up.

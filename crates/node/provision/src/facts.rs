@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use lazaret_containers::Bytes;
 
-use crate::resolver::ResolverConfig;
+use crate::resolver_config::ResolverConfig;
 
 /// The facts and the configuration of a node.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
-//! `/etc/resolv.conf`.
+//! The resolver of a pod, as its DNS policy wants it.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
-use crate::{NodeFacts, SpecError, pod::PodView};
+use crate::{NodeFacts, SpecError, pod::PodView, resolver_config::ResolverConfig};
 
 /// Resolvers read no more name servers than this.
 const NAMESERVERS_MAX: usize = 3;
@@ -14,66 +14,6 @@ const SEARCHES_MAX: usize = 32;
 const SEARCH_LINE_BYTES_MAX: usize = 2048;
 /// A longer domain makes some resolvers abort.
 const SEARCH_BYTES_MAX: usize = 253;
-/// More of a node's file is not read.
-const FILE_BYTES_MAX: usize = 1 << 20;
-
-/// How names are resolved.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResolverConfig {
-    /// Addresses of servers.
-    pub servers: Vec<String>,
-    /// Domains that are tried in turn.
-    pub searches: Vec<String>,
-    /// `ndots:5` and the like.
-    pub options: Vec<String>,
-}
-
-impl ResolverConfig {
-    /// Reads a `resolv.conf`. Of several search lines the last counts, of options with the same name the last.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        let mut config = Self::default();
-        let mut options = BTreeMap::new();
-        let text = text.get(..FILE_BYTES_MAX).unwrap_or(text);
-        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
-            let mut words = line.split_whitespace();
-            match words.next() {
-                Some("nameserver") => config.servers.extend(words.next().map(str::to_owned)),
-                Some("search") => {
-                    let domains = words.filter(|domain| *domain != ".");
-                    config.searches =
-                        domains.map(|domain| domain.strip_suffix('.').unwrap_or(domain).to_owned()).collect();
-                }
-                Some("options") => {
-                    for option in words {
-                        let name = option.split(':').next().unwrap_or_default();
-                        options.insert(name.to_owned(), option.to_owned());
-                    }
-                }
-                Some(_) | None => {}
-            }
-        }
-        config.options = options.into_values().collect();
-        config
-    }
-
-    /// The file.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let Self { servers, searches, options } = self;
-        let mut text = String::new();
-        if !searches.is_empty() {
-            text.push_str(&format!("search {}\n", searches.join(" ")));
-        }
-        for server in servers {
-            text.push_str(&format!("nameserver {server}\n"));
-        }
-        if !options.is_empty() {
-            text.push_str(&format!("options {}\n", options.join(" ")));
-        }
-        text
-    }
-}
 
 /// An event about a pod's resolver, for its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -88,6 +88,18 @@ impl ObjectCache {
         drop(before);
     }
 
+    /// Removes the trees of objects that were not written after `revision`: after a storm they are read anew, where they are read at all.
+    pub(crate) fn forget_until(&self, revision: u64) {
+        for slot in &self.slots {
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = slot.take_if(|(known, _)| known.modified <= revision);
+            drop(slot);
+            if before.is_some() {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// How many are kept.
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
@@ -143,5 +155,22 @@ mod tests {
         object_cache.forget(&next);
         object_cache.forget(&next);
         assert_eq!(object_cache.len(), 0);
+    }
+
+    #[test]
+    fn what_was_not_written_since_is_let_go() {
+        let store = Store::ephemeral(Options::default()).unwrap();
+        let object_cache = ObjectCache::default();
+        let tree = json!({"metadata": {"name": "x"}});
+        for name in ["/a/old", "/a/new"] {
+            store.txn_blocking(vec![Op::create(name, object::encode(&tree).unwrap())]).unwrap();
+            object_cache.put(&store.get(name).unwrap(), tree.clone());
+        }
+        assert_eq!(object_cache.len(), 2);
+        object_cache.forget_until(store.get("/a/old").unwrap().modified);
+        assert_eq!(object_cache.len(), 1);
+        object_cache.forget_until(store.revision());
+        assert_eq!(object_cache.len(), 0);
+        assert_eq!(object_cache.get(&store.get("/a/old").unwrap())["metadata"]["name"], "x");
     }
 }

@@ -5,12 +5,14 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::seats::RequestId;
-
 /// A request is charged this much for each seat when it starts; what it takes longer is charged when it ends.
 const START_CHARGE: u64 = 1;
 /// The largest charge of one request for each seat: a flow with one very long request is not punished for ever.
 const CHARGE_MAX: u64 = 10_000;
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub(crate) u64);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {

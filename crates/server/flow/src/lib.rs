@@ -25,7 +25,8 @@ mod weight;
 
 pub use body::body_deadline_ms;
 pub use connections::{ConnectionId, ConnectionLimits, Connections, Identified, Opened};
+pub use flows::RequestId;
 pub use ledger::{Full, Ledger, LedgerLimits};
 pub use level::{Caller, Level};
-pub use seats::{Decision, Effect, LevelLimits, Refusal, RequestId, Seats, Ticket};
+pub use seats::{Decision, Effect, LevelLimits, Refusal, Seats, Ticket};
 pub use weight::{LIST_SEATS_MAX, seats_of_body, seats_of_list};

@@ -10,7 +10,7 @@ use alloc::{
 
 use crate::{
     Level,
-    flows::{Flows, Waiting},
+    flows::{Flows, RequestId, Waiting},
 };
 
 /// The limits of a level. The share of [`Level::Exempt`] is ignored.
@@ -31,10 +31,6 @@ pub struct LevelLimits {
     /// How long a request waits at most.
     pub wait_ms_max: u64,
 }
-
-/// A request that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(u64);
 
 /// The right to run. It must come back with [`Seats::finish`].
 #[derive(Debug, PartialEq, Eq)]

@@ -4,10 +4,12 @@ mod compare;
 mod last_applied;
 mod merge;
 mod prune;
+mod request;
 
 use std::fmt;
 
 pub use last_applied::note_last_applied;
+pub use request::ApplyRequest;
 
 use lazaret_json::{Value, json};
 
@@ -17,23 +19,6 @@ use crate::{FieldSet, ManagedFields, Manager, Operation, PatchError, PathElement
 
 /// The manager of the fields that were there before the first record.
 const UNKNOWN: &str = "before-first-apply";
-
-/// The manager and the version of an apply or a write, and how it is done.
-#[derive(Clone, Copy, Debug)]
-pub struct ApplyRequest<'a> {
-    /// The field manager.
-    pub manager: &'a str,
-    /// The version of the endpoint.
-    pub api_version: &'a str,
-    /// The subresource of the endpoint, or empty.
-    pub subresource: &'a str,
-    /// Take fields from others.
-    pub force: bool,
-    /// The time recorded for the change.
-    pub time: &'a str,
-    /// Paths that this endpoint never changes: `status` on the object, `spec` and perhaps `metadata.labels` on its status.
-    pub ignored: &'a [&'a str],
-}
 
 /// An object with its record of owners brought up to date.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@
 use lazaret_json::Value;
 use lazaret_schema::{Schema, TypeId};
 
-use super::{ApplyRequest, compare};
+use super::{compare, request::ApplyRequest};
 use crate::FieldSet;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
