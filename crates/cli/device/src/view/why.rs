@@ -490,7 +490,7 @@ fn would_evict(fleet: &Fleet, rule: &DeviceTaintRule, pod: &ObjectKey) -> bool {
     })
 }
 
-/// What keeps the pod from being evicted for a taint: its rule says so, or a guard holds the taint or stops everything on the device.
+/// The reason that keeps the pod from being evicted for a taint: its rule says so, or a guard holds the taint or stops everything on the device.
 fn blocked(
     cluster: &Cluster,
     guards: &Guards,
@@ -529,7 +529,7 @@ fn held_taint(cluster: &Cluster, effective: &EffectiveTaint<'_>, device: &Device
     Some(BlockedWhy::new("the", &taint.to_string(), Block::Held.name(), &hold.message))
 }
 
-/// What keeps a rule or a policy from evicting the pod, by its condition; nothing if that is about other pods.
+/// The reason that keeps a rule or a policy from evicting the pod, by its condition; nothing if that is about other pods.
 fn blocked_by(kind: &'static str, rule: &DeviceTaintRule, pod: &ObjectKey) -> Option<BlockedWhy> {
     let condition = blocked_condition(rule)?;
     let (reason, message) = part_about(&condition.reason, &condition.message, &pod.to_string())?;

@@ -47,7 +47,7 @@ const SITUATIONS: [(Block, &str, &str); 7] = [
     ),
 ];
 
-/// What the condition says of a pod that is kept for this reason.
+/// The part of the condition about a pod that is kept for this reason.
 fn part((why, said, _): (Block, &str, &str)) -> String {
     let verb = if why == Block::Finalizer { "not gone" } else { "not evicted" };
     format!("{}: 1 pod {verb} (research/server): {said}.", why.name())

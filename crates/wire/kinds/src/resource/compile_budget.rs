@@ -9,7 +9,7 @@ const EXPRESSION_UNITS: u64 = 2_000;
 /// Each byte of it.
 const BYTE_UNITS: u64 = 100;
 
-/// What is left of that; nothing once an expression was refused.
+/// The units that are left; nothing once an expression was refused.
 #[derive(Debug)]
 pub(super) struct CompileBudget(Cell<Option<u64>>);
 

@@ -88,7 +88,7 @@ fn scheduler_message(pod: &Pod) -> String {
     scheduled.map_or_else(String::new, |condition| condition.message.to_string())
 }
 
-/// What keeps pods on these devices from leaving, a line for each wait, by the conditions of the rules that drain them.
+/// The waits of pods on these devices, a line for each, by the conditions of the rules that drain them.
 #[must_use]
 pub fn waits_of_drain(cluster: &Cluster, devices: &[DeviceId]) -> BTreeSet<String> {
     let rules = devices.iter().filter_map(|device| {

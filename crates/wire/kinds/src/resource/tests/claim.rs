@@ -150,7 +150,7 @@ fn many_expressions_that_are_hard_to_evaluate_are_compiled() {
     assert_eq!(wrong(&hard), Vec::<String>::new());
 }
 
-/// What is compiled until then takes no more units than the budget has.
+/// Those before it take no more units than the budget has.
 #[test]
 fn expressions_that_take_too_long_to_compile_are_refused_by_name() {
     for expression in [
