@@ -1,4 +1,4 @@
-//! What keeps a pod, a drain or an incident, and how each wait ends. Commands, refusals and pages take their words from here alone.
+//! Waits of pods, drains and incidents: the reason, and how each ends. Commands, refusals and pages take their words from here alone.
 //!
 //! It goes by facts that statuses state, so that it answers the same in a controller, in a command and, by its [table](rows), on a page.
 
@@ -134,7 +134,7 @@ impl End {
 pub struct Wait {
     /// How it ends.
     pub end: End,
-    /// What is waited for, in words.
+    /// The reason or the condition, in words.
     pub words: String,
     /// The end in words, with the command where a person can end it.
     pub ends: String,
@@ -153,7 +153,7 @@ impl Wait {
 pub struct Row {
     /// It is about incidents, and otherwise about evictions.
     pub is_incident: bool,
-    /// What keeps it; `None`: whatever does, or nothing.
+    /// The reason; `None`: any, or none.
     pub reason: Option<Block>,
     /// Words that follow the name of the guard in the message.
     pub says: &'static str,
@@ -213,7 +213,7 @@ pub fn rows() -> &'static [Row] {
     &ROWS
 }
 
-/// What is waited for, and how that ends.
+/// The wait that these facts mean, and how it ends.
 #[must_use]
 pub fn wait(facts: &Facts<'_>) -> Wait {
     let Case { reason, message, .. } = Case::of(facts);

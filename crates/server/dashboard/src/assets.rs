@@ -103,7 +103,7 @@ macro_rules! modules {
 }
 
 /// The modules of the page; a browser gets them as one file.
-pub(crate) static MODULES: [Module; 18] = modules![
+pub(crate) static MODULES: [Module; 20] = modules![
     "main.js",
     "api.js",
     "dom.js",
@@ -121,6 +121,8 @@ pub(crate) static MODULES: [Module; 18] = modules![
     "page-replay.js",
     "page-why.js",
     "page-cluster.js",
+    "wait-rows.js",
+    "waits.js",
     "yaml.js",
 ];
 

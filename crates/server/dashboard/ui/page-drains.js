@@ -4,6 +4,7 @@ import { ago, command, count, deviceItem, empty, h, keyed, messageOf, podItem, s
 import { isInForce, taintText } from "./fleet.js";
 import { ask, guarded, quote, removeRule, servedAs } from "./actions.js";
 import { typed } from "./engine.js";
+import { evictionWait, waitLine } from "./waits.js";
 
 /** @import { Child, Guard, Impact, Item, MakePage, Move, Phase, Progress, Rule } from "./types/page" */
 /** @import { Device, Fleet } from "./fleet.js" */
@@ -55,7 +56,8 @@ export function progress(fleet, rule, now = Date.now()) {
  * @returns {Phase[]}
  */
 export function phases(found, gone, moves, pausedBy) {
-  const waits = found.held ? "the rule waits for approval" : pausedBy ? `evictions are paused: ${pausedBy}` : found.blocked ? found.blocked.reason : found.pace ? `the pace is ${found.pace}/s` : "its turn or its time has not come";
+  // Its controller knows whether a guard that is paused is about this drain.
+  const waits = found.held ? "the rule waits for approval" : found.blocked ? waitLine(evictionWait(found.blocked)) : pausedBy ? `evictions are paused: ${pausedBy}` : found.pace ? `the pace is ${found.pace}/s` : "its turn or its time has not come";
   const left = found.pods.map(({ name, uid }) => ({ name, askedAt: moves.askedAt(uid), why: waits }));
   return [
     { id: "waiting", word: "waiting", hue: "noschedule", pods: left.filter((pod) => !pod.askedAt) },
@@ -209,7 +211,7 @@ export function drainsPage(main, app, argument) {
     return h("article.card", { id: `drain-${rule.metadata.name}` }, h("header", h("h2", rule.metadata.name), h("span.pill", { hue: `var(--${hue})` }, word), h("span.end", ago(rule.metadata.creationTimestamp))),
       h("div.note", h("code", taintText(rule.spec.taint)), reason ? ` · ${reason}` : "", setBy ? ` · by ${setBy}` : "", owner && !(reason ?? "").includes(owner.name) ? ` · ${owner.kind} ${owner.name}` : ""),
       bar, facts(found, gone), list.length ? phaseCounts(list) : null,
-      found.blocked ? h("div.item", { hue: "var(--noschedule)" }, found.blocked.message.startsWith(found.blocked.reason) ? null : h("p", h("b", found.blocked.reason)), h("p", found.blocked.message)) : null,
+      found.blocked ? h("div.item", { hue: "var(--noschedule)" }, h("p", waitLine(evictionWait(found.blocked)))) : null,
       found.message ? h("p.note", found.message) : null,
       gone.length ? h("details", { open: gone.length <= 8 }, h("summary.note", `Where ${count(gone.length, "pod")} went`), movesList(gone)) : null,
       found.left ? h("details", { open: found.left <= 8 }, h("summary.note", "Pods that are left"), leftList(list)) : null,
@@ -221,7 +223,8 @@ export function drainsPage(main, app, argument) {
     const rules = [...fleet.rules.values()].filter((rule) => rule.spec.taint.effect === "NoExecute")
       .sort((a, b) => String(b.metadata.creationTimestamp).localeCompare(String(a.metadata.creationTimestamp)));
     const stopped = paused();
-    const pausedBy = stopped ? stopped.spec.paused?.reason || "no reason given" : "";
+    // A guard that selects devices pauses these alone: the conditions of their rules say so.
+    const pausedBy = stopped && !stopped.spec.deviceSelector ? stopped.spec.paused?.reason || "no reason given" : "";
     const rows = rules.map((rule) => {
       const found = progress(fleet, rule);
       const gone = moves.of(rule.metadata.uid, found.devices);
@@ -233,7 +236,7 @@ export function drainsPage(main, app, argument) {
     const marker = `${pausedBy} ${active} ${rules.map((rule) => rule.metadata.uid).join()}`;
     if (marker !== counted) {
       counted = marker;
-      show(state, stopped ? `Evictions are paused: ${stopped.spec.paused?.reason ?? ""}. ` : null, rules.length ? [tally(active, count(active, "rule"), "Rules at work", some(false)), " at work, ", tally(rules.length - active, rules.length - active, "Drained", some(true)), " drained"] : null);
+      show(state, stopped ? `Evictions are paused${stopped.spec.deviceSelector ? ` on the devices of DisruptionGuard ${stopped.metadata.name}` : ""}: ${stopped.spec.paused?.reason ?? ""}. ` : null, rules.length ? [tally(active, count(active, "rule"), "Rules at work", some(false)), " at work, ", tally(rules.length - active, rules.length - active, "Drained", some(true)), " drained"] : null);
     }
     const buttonFor = stopped ? `resume ${stopped.metadata.name}` : rules.length ? "pause" : "";
     if (buttonFor !== control) {

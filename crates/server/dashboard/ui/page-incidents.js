@@ -4,6 +4,7 @@ import { ago, command, count, empty, h, keyed, show, span, tally } from "./dom.j
 import { incidentDevice, stageOf } from "./fleet.js";
 import { evicted, movesList } from "./page-drains.js";
 import { NOTE, guarded, incidentAct, noteDialog } from "./actions.js";
+import { incidentWait, waitLine } from "./waits.js";
 
 /** @import { Incident, Item, MakePage, Move } from "./types/page" */
 /** @typedef {"detected" | "decided" | "drained" | "repaired" | "cleared"} Instant */
@@ -56,6 +57,7 @@ export function incidentsPage(main, app, argument) {
     /** @param {string} text @param {Parameters<typeof incidentAct>[2]} act */
     const button = (text, act) => guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => incidentAct(app, incident, act) }, text));
     const live = stage !== "Cleared";
+    const wait = incidentWait(incident);
     return h("article.card", { id: `incident-${incident.metadata.name}` },
       h("header", h("h2", h("a", { href: `#/fleet/${key}` }, key)), h("span.pill", { hue: `var(--${HUES[stage] ?? "gone"})` }, stage),
         status.enforced === true || !live ? null : h("span.note", "observed only"), h("span.end", ago(spec.openedAt))),
@@ -63,7 +65,7 @@ export function incidentsPage(main, app, argument) {
         h("span", "out of service ", h("b", span(out))), flaps.length ? h("span", tally(flaps.length, count(flaps.length, "flap"), "Flaps", () => flaps.map((at) => ({ text: String(at) })))) : null,
         status.timeToRecoverSeconds ? h("span", "recovered in ", h("b", span(status.timeToRecoverSeconds))) : null,
         parts(incident).map((part) => h("span", `${part.name} ${span(part.seconds)}`))),
-      status.waitsFor ? h("p", `Waits for ${status.waitsFor}`) : null,
+      wait ? h("p", waitLine(wait)) : null,
       incident.metadata.annotations?.[NOTE] ? h("p.quote", incident.metadata.annotations[NOTE]) : null,
       gone.length ? movesList(gone) : null,
       status.acknowledgedBy ? h("p.note", `Acknowledged by ${status.acknowledgedBy}`) : null,

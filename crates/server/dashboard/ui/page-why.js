@@ -3,8 +3,10 @@
 import { ApiError } from "./api.js";
 import { ago, command, empty, h, messageOf, show } from "./dom.js";
 import { taintText } from "./fleet.js";
+import { evictionWait, waitLine } from "./waits.js";
 
 /** @import { EventObject, List, MakePage, PodObject } from "./types/page" */
+/** @import { Device } from "./fleet.js" */
 
 /** @type {MakePage} */
 export function whyPage(main, app, argument) {
@@ -52,8 +54,17 @@ export function whyPage(main, app, argument) {
       conditions.map((one) => h("div.item", { hue: "var(--noschedule)" }, h("p", h("b", one.reason ?? one.type)), h("p", one.message ?? ""))),
       tainted.length ? tainted.map((device) => h("div.item", { hue: "var(--draining)" }, h("p", "It uses ", h("a", { href: `#/fleet/${device.key}` }, device.key), ", which is tainted ",
         device.taints.filter((taint) => taint.effect === "NoExecute").map((taint) => [h("code", taintText(taint)), taint.reason ? ` (${taint.reason})` : "", " "])))) : null,
+      waits(tainted, `${namespace}/${pod.metadata.name}`).map((line) => h("div.item", { hue: "var(--noschedule)" }, h("p", "Its eviction is ", line))),
       !conditions.length && !tainted.length ? h("p", phase === "Running" ? "Nothing keeps it waiting and nothing makes it leave." : "Nothing about devices keeps it.") : null,
       devices.length ? h("p.note", "Devices: ", devices.map((device) => [h("a", { href: `#/fleet/${device.key}` }, device.key), " "])) : null);
+  }
+
+  /** What keeps a pod on its devices, by the conditions of rules that name it. @param {Device[]} devices @param {string} pod */
+  function waits(devices, pod) {
+    const names = new Set(devices.flatMap((device) => device.taints.filter((taint) => taint.effect === "NoExecute").map((taint) => taint.by)));
+    const conditions = [...fleet.rules.values()].filter((rule) => names.has(rule.metadata.name)).flatMap((rule) => rule.status?.conditions ?? []);
+    const about = conditions.filter((one) => one.type === "EvictionBlocked" && one.status === "True" && one.message.split(/[(), ]+/).includes(pod));
+    return about.map((one) => waitLine(evictionWait(one)));
   }
 
   if (argument) look(argument); else input.focus();

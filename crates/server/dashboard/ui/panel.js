@@ -3,6 +3,7 @@
 import { STATES, stageOf, taintText } from "./fleet.js";
 import { ago, command, h, redraw, show } from "./dom.js";
 import { actions } from "./actions.js";
+import { incidentWait, waitLine } from "./waits.js";
 
 /** @import { DeviceAttribute } from "./types/api" */
 /** @import { App, EventObject, Origin, PodObject, Taint } from "./types/page" */
@@ -44,6 +45,7 @@ export function devicePanel(app, key, onClose) {
     }
     const [, word, meaning] = STATES.find(([id]) => id === device.state) ?? [];
     const incident = fleet.incidentOf(device);
+    const wait = incident ? incidentWait(incident) : null;
     redraw(element,
       h("header", h("div", title(`${device.pool}/${device.name}`), h("p.note", device.driver)), close),
       h("p", h("span.pill", { hue: `var(--${device.state})` }, word), " ", h("span.note", meaning)),
@@ -51,7 +53,7 @@ export function devicePanel(app, key, onClose) {
       h("h2", "Taints"), device.taints.length ? device.taints.map(taint) : h("p.note", "None."),
       h("h2", "Held by"), holders(device),
       incident ? [h("h2", "Incident"), h("p", h("a", { href: `#/incidents/${incident.metadata.name}` }, incident.metadata.name), ` · ${stageOf(incident)}`,
-        incident.status?.waitsFor ? ` · waits for ${incident.status.waitsFor}` : "")] : null,
+        wait ? ` · ${waitLine(wait)}` : "")] : null,
       h("h2", "Device"),
       h("dl", [["Node", device.node ?? "—"], ["Model", device.model ?? "—"], ["Slice", device.slice ?? "not published"]].map(([name, text]) => [h("dt", name), h("dd", text)]),
         Object.entries(device.patched?.capacity ?? {}).map(([name, one]) => [h("dt", name), h("dd", one.value ?? "")])),

@@ -1,9 +1,8 @@
 //! `kubectl device drain`.
 
-use std::{collections::BTreeSet, future::Future, pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
-use lazaret_eviction::EVICTION_BLOCKED;
-use lazaret_model::{ConditionStatus, DeviceId, Effect, Timestamp};
+use lazaret_model::{DeviceId, Effect, Timestamp};
 use serde_json::Value;
 
 use super::{
@@ -21,7 +20,7 @@ use crate::{
     taint_args::DrainArgs,
     view::{
         self, Change, Cluster, DRAIN_KEY, Drain, DrainEvent, Intent, Manner, Order, Plan, RuleDraft,
-        drain_taint, pods_seen, rule_name, selector_of,
+        drain_taint, pods_seen, rule_name, selector_of, waits_of_drain,
     },
 };
 
@@ -167,7 +166,7 @@ impl Work {
                 return if empty {
                     self.finished(session).await
                 } else {
-                    self.too_late(session, unconfirmed)
+                    self.too_late(session, cluster, unconfirmed)
                 };
             }
             if empty && linger.is_none() {
@@ -219,19 +218,9 @@ impl Work {
             return;
         }
         self.noted_at = now;
-        let text = self.drain.progress(now, unconfirmed, &self.blocked(cluster), self.expected);
+        let text =
+            self.drain.progress(now, unconfirmed, &waits_of_drain(cluster, &self.devices), self.expected);
         if live { session.console.progress(&text) } else { session.console.note(&text) }
-    }
-
-    /// The reasons that block evictions from the drained devices, from the rules' conditions.
-    fn blocked(&self, cluster: &Cluster) -> BTreeSet<String> {
-        let rules = self.devices.iter().filter_map(|device| {
-            cluster.fleet.rule(&rule_name(&selector_of(device), DRAIN_KEY, None)).map(|view| view.rule)
-        });
-        let conditions = rules.flat_map(|rule| &rule.conditions).filter(|condition| {
-            condition.kind == EVICTION_BLOCKED && condition.status == ConditionStatus::True
-        });
-        conditions.map(|condition| condition.reason.to_string()).collect()
     }
 
     /// A line for people: output, or a note where the output is for a program.
@@ -337,7 +326,12 @@ impl Work {
         Ok(Verdict::No)
     }
 
-    fn too_late(&self, session: &mut Session<'_>, unconfirmed: usize) -> Result<Verdict, Error> {
+    fn too_late(
+        &self,
+        session: &mut Session<'_>,
+        cluster: &Cluster,
+        unconfirmed: usize,
+    ) -> Result<Verdict, Error> {
         if let Some(form) = self.output.structured() {
             structured(session.console, &self.report(Outcome::TimedOut), form)?;
         }
@@ -345,7 +339,9 @@ impl Work {
         let what = if waiting.is_empty() {
             format!("pods are gone, but {} not reported Drained", count(unconfirmed, "device"))
         } else {
-            format!("these pods are still there, and the taint stays:\n{}", waiting.join("\n"))
+            let kept = waits_of_drain(cluster, &self.devices).into_iter().map(|line| format!("  {line}"));
+            let lines: Vec<String> = waiting.into_iter().chain(kept).collect();
+            format!("these pods are still there, and the taint stays:\n{}", lines.join("\n"))
         };
         Err(Error::TimedOut(format!("timed out: {what}\nundo: kubectl device uncordon {}", self.names())))
     }

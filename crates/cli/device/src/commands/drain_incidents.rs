@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error,
-    view::{IncidentRow, incident_row},
+    view::{incident_line, incident_row},
 };
 
 /// Open incidents of these devices; none where incidents are not served or may not be read.
@@ -25,13 +25,7 @@ pub(super) async fn open_incidents(session: &Session<'_>, devices: &[DeviceId]) 
 
 /// One line for each.
 pub(super) fn lines(incidents: &[Value]) -> Vec<String> {
-    incidents.iter().map(|one| line(&incident_row(one))).collect()
-}
-
-fn line(row: &IncidentRow) -> String {
-    let IncidentRow { name, device, stage, waits_for, .. } = row;
-    let waits = if waits_for.is_empty() { String::new() } else { format!(", waiting for {waits_for}") };
-    format!("incident {name} of {device} is {stage}{waits}")
+    incidents.iter().map(|one| incident_line(&incident_row(one))).collect()
 }
 
 /// Acknowledges incidents that are not acknowledged yet, with the reason of the drain. A user without permission to write incidents can still drain.

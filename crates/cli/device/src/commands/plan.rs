@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lazaret_api::FILE_BYTES_MAX;
+use lazaret_eviction::waits_in;
 use lazaret_model::Timestamp;
 use serde_json::json;
 
@@ -160,8 +161,8 @@ pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -
 /// Reasons that block evictions, nodes for the replacements, and the duration.
 fn outlook(plan: &Plan) -> String {
     let mut text = String::new();
-    for hold in &plan.holds {
-        text.push_str(&format!("\nblocked at first: {hold}\n"));
+    for wait in plan.holds.iter().flat_map(|hold| waits_in(hold)) {
+        text.push_str(&format!("\nat first {}\n", wait.line()));
     }
     let roomless: Vec<&PlanPod> = plan.pods.iter().filter(|pod| pod.no_room.is_some()).collect();
     if let Some((first, why)) = roomless.first().and_then(|pod| Some((pod, pod.no_room.as_ref()?))) {

@@ -3,7 +3,7 @@
 use lazaret_model::Timestamp;
 use lazaret_print::is_unseen;
 
-use crate::view::{Condition, Top, age};
+use crate::view::{Condition, Top, age, incident_wait};
 
 /// Lines for drains and for incidents, at most each.
 const ROWS_MAX: usize = 4;
@@ -192,10 +192,8 @@ fn incident_lines(top: &Top, now: Timestamp) -> Vec<Line> {
     let mut lines = vec![vec![(format!("Incidents ({})", top.incidents.len()), Style::Bold)]];
     for incident in top.incidents.iter().take(ROWS_MAX) {
         let since = incident.opened.map_or_else(String::new, |opened| age(opened, now));
-        let waits = match incident.waits_for.as_str() {
-            "" => String::new(),
-            what => format!(", waits for {what}"),
-        };
+        let waits =
+            incident_wait(incident, None).map_or_else(String::new, |wait| format!(", {}", wait.line()));
         lines.push(vec![
             plain(format!("{since:>5} {} ", incident.device)),
             (incident.stage.clone(), MAGENTA),

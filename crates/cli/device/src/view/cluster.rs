@@ -7,7 +7,7 @@ use std::{
 
 use lazaret_api::{FieldError, Object, fields};
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
-use lazaret_model::{Awaited, ObjectKey, Timestamp};
+use lazaret_model::{Awaited, DisruptionGuard, ObjectKey, Timestamp};
 
 use super::{gates::GateFacts, unprepare::awaiting, unread::Unread};
 
@@ -212,6 +212,15 @@ impl Cluster {
     #[must_use]
     pub fn everything(&self) -> &Fleet {
         self.everything.as_deref().unwrap_or(&self.fleet)
+    }
+
+    /// The guards. One that cannot be read keeps every eviction from beginning, as it does in the cluster.
+    pub(super) fn guards(&self) -> impl Iterator<Item = DisruptionGuard> {
+        self.guards.iter().map(|json| {
+            lazaret_api::read_guard(json).unwrap_or_else(|why| {
+                lazaret_api::guard_that_stops_everything("unreadable".into(), &why.to_string())
+            })
+        })
     }
 
     fn apply(&mut self, input: Input) {

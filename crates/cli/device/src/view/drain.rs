@@ -5,7 +5,7 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
-pub use seen::{drain_taint, planned_drain, pods_seen};
+pub use seen::{drain_taint, planned_drain, pods_seen, waits_of_drain};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

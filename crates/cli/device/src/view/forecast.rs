@@ -12,7 +12,7 @@ use lazaret_eviction::{
     Manner, Options, Outcome,
 };
 use lazaret_fleet::{Fleet, Input as Object};
-use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, ObjectKey, Pod, Text, Timestamp};
+use lazaret_model::{DeviceId, DeviceTaintRule, ObjectKey, Pod, Text, Timestamp};
 
 use super::cluster::Cluster;
 
@@ -143,8 +143,8 @@ impl Play<'_> {
     }
 
     fn begin(&mut self) {
-        let guards = self.cluster.guards.iter().map(|json| guard(json));
-        let guards: BTreeMap<Text, _> = guards.map(|guard| (guard.name.clone(), Arc::new(guard))).collect();
+        let guards: BTreeMap<Text, _> =
+            self.cluster.guards().map(|guard| (guard.name.clone(), Arc::new(guard))).collect();
         let guards: Vec<_> = guards.into_values().collect();
         let now = self.now;
         self.now = now.plus_secs(-LEADING_SECONDS);
@@ -293,10 +293,4 @@ impl Play<'_> {
         }
         self.forecast
     }
-}
-
-/// A guard; one that cannot be read keeps every eviction from beginning, as it does in the cluster.
-fn guard(json: &str) -> DisruptionGuard {
-    lazaret_api::read_guard(json)
-        .unwrap_or_else(|why| lazaret_api::guard_that_stops_everything("unreadable".into(), &why.to_string()))
 }

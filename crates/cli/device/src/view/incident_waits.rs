@@ -1,57 +1,18 @@
-//! The waits of open incidents: the condition, since when, and how each ends. `check` and `why` go by this alone.
+//! The waits of open incidents, in the report of `check`: the condition, since when, and how each ends.
 
 use std::collections::BTreeSet;
 
+use lazaret_eviction::Wait;
 use serde_json::Value;
 
 use super::{
     check::{Check, State, check},
-    incidents::{IncidentRow, incident_row},
+    incidents::{IncidentRow, incident_row, incident_wait},
 };
 
 const SECTION: &str = "incidents";
 /// Incidents that get a row of their own at most.
 const ROWS_MAX: usize = 20;
-
-/// The wait of an open incident.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IncidentWait {
-    /// The condition that it waits for and since when, in words.
-    pub words: String,
-    /// The end of the wait, with the command for it where a person can end it.
-    pub ends: String,
-    /// It does not end without a person.
-    pub needs_person: bool,
-}
-
-/// The wait of an incident that is open. `policies`: the names of all DeviceHealthPolicies, if they are known.
-#[must_use]
-pub fn incident_wait(row: &IncidentRow, policies: Option<&BTreeSet<String>>) -> Option<IncidentWait> {
-    if !row.is_open() {
-        return None;
-    }
-    let is_orphan = policies.is_some_and(|known| !known.contains(&row.policy));
-    let (ends, needs_person) = end(row, is_orphan);
-    let what = if row.waits_for.is_empty() { "its controller" } else { row.waits_for.as_str() };
-    let since = row.since.map_or_else(String::new, |at| format!(" since {}", lazaret_api::format_time(at)));
-    Some(IncidentWait { words: format!("waits for {what}{since}"), ends, needs_person })
-}
-
-/// How a wait ends, and whether it takes a person.
-fn end(row: &IncidentRow, is_orphan: bool) -> (String, bool) {
-    let device = &row.device;
-    let repaired = format!("kubectl device repaired {device}");
-    let abandon = format!("kubectl device abandon {device} --reason TEXT");
-    let held = row.held.as_ref().map(|(guard, reason)| (guard, reason.as_str()));
-    match (held, row.stage.as_str()) {
-        (Some((guard, "Paused")), _) => (format!("kubectl device resume {guard}"), true),
-        (Some((guard, "Breaker")), _) => (format!("kubectl device guard reset {guard} --reason TEXT"), true),
-        (Some(_), _) => (format!("it goes on when a window opens; to end it now: {repaired}"), false),
-        (None, "Abandoned" | "Repairing") => (repaired, true),
-        (None, _) if is_orphan => (format!("{repaired}, or {abandon}"), true),
-        (None, _) => (format!("it ends by itself; to give the device up: {abandon}"), false),
-    }
-}
 
 /// A row for each incident that waits, those that need a person first. `incidents`: nothing if this user may not read them.
 #[must_use]
@@ -62,7 +23,7 @@ pub fn incident_checks(incidents: Option<&[Value]>, policies: Option<&[Value]>) 
         return vec![check(SECTION, name, State::Skipped, detail, "")];
     };
     let policies = policies.map(health_policies);
-    let mut waits: Vec<(IncidentRow, IncidentWait)> = incidents
+    let mut waits: Vec<(IncidentRow, Wait)> = incidents
         .iter()
         .map(incident_row)
         .filter_map(|row| incident_wait(&row, policies.as_ref()).map(|wait| (row, wait)))
@@ -71,7 +32,7 @@ pub fn incident_checks(incidents: Option<&[Value]>, policies: Option<&[Value]>) 
         return vec![check(SECTION, name, State::Ok, String::new(), "")];
     }
     waits.sort_by(|(row, wait), (other_row, other)| {
-        let key = |row: &IncidentRow, wait: &IncidentWait| (!wait.needs_person, row.since, row.name.clone());
+        let key = |row: &IncidentRow, wait: &Wait| (!wait.end.needs_person(), row.since, row.name.clone());
         key(row, wait).cmp(&key(other_row, other))
     });
     let more = waits.len().saturating_sub(ROWS_MAX);
@@ -123,19 +84,19 @@ mod tests {
     fn ends(incident: &Value, policies: &[&str]) -> (String, bool) {
         let policies = policies.iter().map(|name| (*name).to_owned()).collect();
         let wait = incident_wait(&incident_row(incident), Some(&policies)).unwrap();
-        (wait.ends, wait.needs_person)
+        (wait.ends, wait.end.needs_person())
     }
 
     #[test]
     fn each_wait_has_an_end() {
         let held = |reason: &str| json!({"held": {"guard": "fleet", "reason": reason}});
+        let mut tripped = held("Breaker");
+        tripped["waitsFor"] =
+            "DisruptionGuard fleet is tripped: 3 of 10 devices out of service, 2 permitted".into();
         let rows = [
+            (incident("i", "Draining", held("Breaker")), "it goes on when less is out of service", false),
             (incident("i", "Draining", held("Paused")), "kubectl device resume fleet", true),
-            (
-                incident("i", "Draining", held("Breaker")),
-                "kubectl device guard reset fleet --reason TEXT",
-                true,
-            ),
+            (incident("i", "Draining", tripped), "kubectl device guard reset fleet --reason TEXT", true),
             (
                 incident("i", "Draining", held("Window")),
                 "it goes on when a window opens; to end it now: kubectl device repaired d/n/gpu-0",

@@ -1,5 +1,8 @@
 //! Incidents of devices, as people read them.
 
+use std::collections::BTreeSet;
+
+use lazaret_eviction::{IncidentFacts, Wait, WaitFacts, wait};
 use lazaret_model::{Timestamp, human_duration};
 use serde_json::Value;
 
@@ -99,6 +102,31 @@ impl IncidentRow {
     }
 }
 
+/// The wait of an incident that is open. `policies`: the names of all DeviceHealthPolicies, if they are known.
+#[must_use]
+pub fn incident_wait(row: &IncidentRow, policies: Option<&BTreeSet<String>>) -> Option<Wait> {
+    if !row.is_open() {
+        return None;
+    }
+    let since = row.since.map_or_else(String::new, lazaret_api::format_time);
+    Some(wait(&WaitFacts::Incident(IncidentFacts {
+        device: &row.device,
+        stage: &row.stage,
+        waits_for: &row.waits_for,
+        since: &since,
+        held: row.held.as_ref().map(|(guard, reason)| (guard.as_str(), reason.as_str())),
+        is_orphan: policies.is_some_and(|known| !known.contains(&row.policy)),
+    })))
+}
+
+/// The line about an open incident, with its wait: the same wherever incidents stand beside something else.
+#[must_use]
+pub fn incident_line(row: &IncidentRow) -> String {
+    let IncidentRow { name, device, stage, because, .. } = row;
+    let waits = incident_wait(row, None).map_or_else(String::new, |wait| format!(", {}", wait.line()));
+    format!("incident {name} of {device} is {stage} by {because}{waits}")
+}
+
 /// Everything about one incident.
 #[must_use]
 pub fn describe_incident(incident: &Value, now: Timestamp) -> String {
@@ -118,7 +146,10 @@ pub fn describe_incident(incident: &Value, now: Timestamp) -> String {
     if row.is_enforced && row.is_open() {
         line("Taint", &row.taint);
     }
-    line("Waits for", &row.waits_for);
+    if let Some(wait) = incident_wait(&row, None) {
+        line("Waits for", wait.words.strip_prefix("waits for ").unwrap_or(&wait.words));
+        line("Ends", &wait.ends);
+    }
     let flaps = status["flaps"].as_array().map_or(0, Vec::len);
     let counted = |count: usize| format!("{count}, over all incidents of this hardware");
     line("Flaps", &Some(flaps).filter(|count| *count > 0).map_or_else(String::new, counted));

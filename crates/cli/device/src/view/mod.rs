@@ -47,13 +47,13 @@ pub use describe::{Attribute, Capacity, Description, describe};
 pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, fails_on_command, row, rows};
 pub use drain::{
     Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, planned_drain,
-    pods_seen,
+    pods_seen, waits_of_drain,
 };
 pub use forecast::{Forecast, Planned, forecast, rooms};
 pub use gates::{GateFacts, consequence, is_off};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
-pub use incident_waits::{IncidentWait, incident_checks, incident_wait};
-pub use incidents::{IncidentRow, describe_incident, incident_row};
+pub use incident_waits::incident_checks;
+pub use incidents::{IncidentRow, describe_incident, incident_line, incident_row, incident_wait};
 pub use installation::{Installation, installation};
 pub use near::nearest;
 pub use nodes::{Obeys, fail_patch, failures, is_simulated};

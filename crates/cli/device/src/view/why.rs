@@ -6,8 +6,11 @@ use lazaret_allocator::{
     Allocator, Answer, Features, Found, NodeSearch, Options, Overlay, Reason, Request, RequestWhy,
     TaintSource, TimedTolerations, WhyNot,
 };
-use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON, EVICTION_BLOCKED};
-use lazaret_fleet::{EffectiveTaint, Fleet, Origin};
+use lazaret_eviction::{
+    Block, DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON, WaitFacts, blocked_condition,
+    kept_by_finalizer, part_about, wait,
+};
+use lazaret_fleet::{EffectiveTaint, Fleet, Guards, Origin};
 use lazaret_model::{
     ClaimSource, ConditionStatus, DeviceId, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, TaintedBy,
     Text, Timestamp,
@@ -19,8 +22,7 @@ use super::{
     cluster::Cluster,
     device::{TaintRow, taint_row},
     history::{EventFacts, SET_REASON},
-    incident_waits::{IncidentWait, incident_wait},
-    incidents::IncidentRow,
+    incidents::{IncidentRow, incident_line, incident_wait},
     replacement::{ReplacementWhy, story, summary},
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
     time::ago,
@@ -126,8 +128,37 @@ pub struct BlockedWhy {
     pub kind: &'static str,
     /// The reason of its condition `EvictionBlocked`.
     pub reason: String,
-    /// The condition's message.
+    /// The part of the condition's message that is about the pod.
     pub message: String,
+    /// How the wait ends.
+    pub ends: String,
+    /// The wait in a line.
+    #[serde(skip)]
+    line: String,
+}
+
+impl BlockedWhy {
+    fn new(kind: &'static str, rule: &str, reason: &str, message: &str) -> Self {
+        let wait = wait(&WaitFacts::Eviction { reason, message });
+        Self {
+            rule: rule.to_owned(),
+            kind,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            line: wait.line(),
+            ends: wait.ends,
+        }
+    }
+
+    /// For people.
+    fn text(&self) -> String {
+        let Self { rule, kind, line, .. } = self;
+        if rule.is_empty() {
+            format!("its end is {line}")
+        } else {
+            format!("eviction by {kind} {rule} is {line}")
+        }
+    }
 }
 
 /// An incident of a device.
@@ -145,9 +176,12 @@ pub struct IncidentWhy {
     /// The condition that it waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
-    /// The same with since when, and how the wait ends.
+    /// How that ends.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ends: String,
+    /// All of it in a line.
     #[serde(skip)]
-    pub wait: Option<IncidentWait>,
+    pub line: String,
 }
 
 /// Why a pod had to leave.
@@ -184,6 +218,9 @@ pub fn why_pending(
     }
     if !why.evictions.is_empty() || pod.deleting_since.is_some() {
         why.notes = suspects(&why.evictions, events);
+        let kept = kept_by_finalizer(&pod, now);
+        why.blocked =
+            kept.map(|why| BlockedWhy::new("", "", Block::Finalizer.name(), &why)).into_iter().collect();
         why.summary = if why.evictions.is_empty() {
             "is being deleted, and not for a device taint".to_owned()
         } else {
@@ -254,7 +291,8 @@ pub fn with_incidents(why: Why, devices: &[DeviceId], incidents: &[IncidentRow])
         stage: row.stage.clone(),
         because: row.because.clone(),
         waits_for: row.waits_for.clone(),
-        wait: incident_wait(row, None),
+        ends: incident_wait(row, None).map(|wait| wait.ends).unwrap_or_default(),
+        line: incident_line(row),
     });
     Why { incidents: found.collect(), ..why }
 }
@@ -363,12 +401,22 @@ fn rule_why(cluster: &Cluster, name: &str, taint: String) -> TaintWhy {
     }
 }
 
+/// All guards, as they stand now.
+fn guards(cluster: &Cluster, now: Timestamp) -> Guards {
+    let all: Vec<_> = cluster.guards().map(Arc::new).collect();
+    let mut guards = Guards::default();
+    guards.set(&all);
+    guards.look(now, cluster.everything());
+    guards
+}
+
 /// A pod on its node: what its devices suffer, and when that makes it leave.
 fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
     why.summary =
         format!("runs on node {} and is not being evicted", pod.node.as_deref().unwrap_or_default());
     let fleet = cluster.everything();
     let Some(ix) = fleet.pod_ix(&pod.key) else { return };
+    let guards = guards(cluster, now);
     for held in fleet.claims_of_pod(ix).flat_map(|claim| fleet.held(claim)) {
         for effective in held.taints() {
             let row: TaintRow = taint_row(cluster, &effective);
@@ -377,9 +425,9 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
             } else if effective.taint.effect.evicts() {
                 let patience = lazaret_eviction::patience(effective.taint, &held.result_ref.tolerations);
                 let deadline = patience.ends(effective.taint.time_added.unwrap_or(now));
-                let blocked = blocked(fleet, &effective.origin)
-                    .or_else(|| held_taint(cluster, &effective, held.device))
-                    .filter(|_| deadline <= now);
+                let is_due = deadline <= now;
+                let blocked =
+                    is_due.then(|| blocked(cluster, &guards, &effective, (held.device, &pod.key))).flatten();
                 let is_blocked = blocked.is_some();
                 why.blocked.extend(blocked);
                 match deadline {
@@ -400,7 +448,7 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
         }
     }
     for rule in fleet.rules().map(|view| view.rule).filter(|rule| holds_back(fleet, rule, &pod.key)) {
-        why.blocked.extend(blocked_by(rule));
+        why.blocked.extend(blocked_by("rule", rule, &pod.key));
         why.notes.push(format!("DeviceTaintRule {} would evict it and is held", rule.name));
     }
     why.blocked.sort();
@@ -416,8 +464,7 @@ pub fn with_taint_policies(
     policies: &[DeviceTaintRule],
 ) -> Why {
     let theirs = policies.iter().filter(|policy| would_evict(cluster.everything(), policy, pod));
-    let blocked = theirs.filter_map(blocked_by).map(|blocked| BlockedWhy { kind: "policy", ..blocked });
-    why.blocked.extend(blocked);
+    why.blocked.extend(theirs.filter_map(|policy| blocked_by("policy", policy, pod)));
     why
 }
 
@@ -443,10 +490,28 @@ fn would_evict(fleet: &Fleet, rule: &DeviceTaintRule, pod: &ObjectKey) -> bool {
     })
 }
 
-/// The reason that blocks evictions for the rule that a taint comes from, if any does.
-fn blocked(fleet: &Fleet, origin: &Origin<'_>) -> Option<BlockedWhy> {
-    let Origin::Rule { name, .. } = origin else { return None };
-    blocked_by(fleet.rule(name)?.rule)
+/// The reason that keeps the pod from being evicted for a taint: its rule says so, or a guard holds the taint or stops everything on the device.
+fn blocked(
+    cluster: &Cluster,
+    guards: &Guards,
+    effective: &EffectiveTaint<'_>,
+    (device, pod): (&DeviceId, &ObjectKey),
+) -> Option<BlockedWhy> {
+    let rule = match effective.origin {
+        Origin::Rule { name, .. } => cluster.everything().rule(name).map(|view| view.rule),
+        Origin::Patch { .. } | Origin::Device { .. } | Origin::TaintSlice { .. } => None,
+    };
+    rule.and_then(|rule| blocked_by("rule", rule, pod))
+        .or_else(|| held_taint(cluster, effective, device))
+        .or_else(|| stopped(guards, rule, device))
+}
+
+/// The guard that stops everything on the device.
+fn stopped(guards: &Guards, rule: Option<&Arc<DeviceTaintRule>>, device: &DeviceId) -> Option<BlockedWhy> {
+    let stopped = guards.stopped(device)?;
+    let reason = Block::from(stopped.why).name();
+    let (kind, by) = rule.map_or(("a taint of", device.to_string()), |rule| ("rule", rule.name.to_string()));
+    Some(BlockedWhy::new(kind, &by, reason, &stopped.message))
 }
 
 /// The guard that holds a taint of a driver or a patch, in the words of its status.
@@ -459,28 +524,16 @@ fn held_taint(cluster: &Cluster, effective: &EffectiveTaint<'_>, device: &Device
             TaintedBy::Driver { driver: device.driver.clone(), key: key.clone(), value: value.clone() }
         }
     };
-    let read = cluster.guards.iter().filter_map(|json| lazaret_api::read_guard(json).ok());
-    let mut holds = read.flat_map(|guard| guard.held);
+    let mut holds = cluster.guards().flat_map(|guard| guard.held);
     let hold = holds.find(|hold| hold.is_held() && hold.taint == taint)?;
-    Some(BlockedWhy {
-        rule: taint.to_string(),
-        kind: "the",
-        reason: lazaret_eviction::Block::Held.name().to_owned(),
-        message: hold.message.to_string(),
-    })
+    Some(BlockedWhy::new("the", &taint.to_string(), Block::Held.name(), &hold.message))
 }
 
-fn blocked_by(rule: &DeviceTaintRule) -> Option<BlockedWhy> {
-    let condition = rule
-        .conditions
-        .iter()
-        .find(|condition| condition.kind == EVICTION_BLOCKED && condition.status == ConditionStatus::True)?;
-    Some(BlockedWhy {
-        rule: rule.name.to_string(),
-        kind: "rule",
-        reason: condition.reason.to_string(),
-        message: condition.message.to_string(),
-    })
+/// The reason that keeps a rule or a policy from evicting the pod, by its condition; nothing if that is about other pods.
+fn blocked_by(kind: &'static str, rule: &DeviceTaintRule, pod: &ObjectKey) -> Option<BlockedWhy> {
+    let condition = blocked_condition(rule)?;
+    let (reason, message) = part_about(&condition.reason, &condition.message, &pod.to_string())?;
+    Some(BlockedWhy::new(kind, &rule.name, reason, message))
 }
 
 /// The pod's claims that have nothing yet, or which of them is not there.
@@ -642,14 +695,8 @@ impl Why {
             lines.push("  taints in the way:".to_owned());
             lines.extend(self.taints.iter().map(|taint| format!("    {}", taint.line())));
         }
-        for BlockedWhy { rule, kind, reason, message } in &self.blocked {
-            lines.push(format!("  eviction by {kind} {rule} is blocked ({reason}): {message}"));
-        }
-        for IncidentWhy { name, device, stage, because, wait, .. } in &self.incidents {
-            let waits = wait.as_ref();
-            let waits = waits.map_or_else(String::new, |wait| format!(", {}; {}", wait.words, wait.ends));
-            lines.push(format!("  incident {name} of {device} is {stage} by {because}{waits}"));
-        }
+        lines.extend(self.blocked.iter().map(|blocked| format!("  {}", blocked.text())));
+        lines.extend(self.incidents.iter().map(|incident| format!("  {}", incident.line)));
         lines.extend(self.awaiting_unprepare.iter().map(|awaited| format!("  {}", awaited.message)));
         lines.extend(self.replacements.iter().map(|replacement| format!("  {}", replacement.line(now))));
         lines.extend(self.classic.iter().map(|claim| format!("  {}", claim.line())));

@@ -67,14 +67,19 @@ async fn a_pod_hears_that_a_rule_which_would_evict_it_is_held() {
             "observedGeneration": generation, "lastTransitionTime": "2026-01-01T12:00:00Z",
         })
     };
-    let words =
-        "Held: 1 pod not evicted (research/server): DisruptionGuard fleet wants approval above 0 pods.";
+    let words = "1 pod not evicted (research/server): DisruptionGuard fleet wants approval above 0 pods";
+    let message = format!("Held: {words}.");
     let status = json!({"status": {"conditions": [
-        condition("Held", "ApprovalRequired", "words"), condition("EvictionBlocked", "Held", words),
+        condition("Held", "ApprovalRequired", "words"), condition("EvictionBlocked", "Held", &message),
     ]}});
     cluster.send("PATCH", &format!("{RULES}/wide/status"), "application/merge-patch+json", &status).await;
     let why = cluster.run(&["why", "-n", "research", "server"]).await.ok();
-    assert!(why.contains(&format!("eviction by rule wide is blocked (Held): {words}")), "{why}");
+    assert!(
+        why.contains(&format!(
+            "eviction by rule wide is blocked (Held): {words}; it goes on when it is approved"
+        )),
+        "{why}"
+    );
     assert!(why.contains("DeviceTaintRule wide would evict it and is held"), "{why}");
 }
 

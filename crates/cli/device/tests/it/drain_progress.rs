@@ -36,8 +36,12 @@ fn progress_is_true_in_the_grace_period_and_after_it() {
         drain.progress(at(30), 0, &none, Some(at(150))),
         "30s elapsed: grace period: pods are evicted in 30s, 2 of 2 devices still in use, 4 of 10 pods gone, about 2m left"
     );
-    let held = BTreeSet::from(["Held".to_owned()]);
-    assert!(drain.progress(at(30), 0, &held, None).ends_with("4 of 10 pods gone, blocked: Held"));
+    let held = BTreeSet::from(["blocked (Held): why; how it ends".to_owned()]);
+    assert!(
+        drain
+            .progress(at(30), 0, &held, None)
+            .ends_with("4 of 10 pods gone, blocked (Held): why; how it ends")
+    );
     while drain.poll_order(at(60)).is_some() {}
     drain.observe(at(61), &pods[4..]);
     assert_eq!(

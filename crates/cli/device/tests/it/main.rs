@@ -20,5 +20,6 @@ mod roles;
 mod selection;
 mod support;
 mod taint;
+mod waits;
 mod ways;
 mod why;

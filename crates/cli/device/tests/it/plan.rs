@@ -168,7 +168,7 @@ async fn a_plan_says_what_keeps_pods_and_where_there_is_room() {
         assert!(why.starts_with(&format!("no room for the replacement of pod research/{name}: ")), "{plan}");
     }
     let shown = cluster.run(&["plan", "node-2/gpu-0", "example.com/fan:NoExecute", "-o", "wide"]).await.ok();
-    assert!(shown.contains("blocked at first: Paused: 1 pod not evicted"), "{shown}");
+    assert!(shown.contains("at first blocked (Paused): 1 pod not evicted (research/server): DisruptionGuard stop is paused: audit; kubectl device resume stop"), "{shown}");
     assert!(shown.contains("estimated duration: unknown, 1 pod would be kept: 1 by Paused"), "{shown}");
     let row: Vec<&str> =
         shown.lines().find(|line| line.starts_with("research")).unwrap().split_whitespace().collect();

@@ -110,7 +110,7 @@ async fn a_pod_whose_eviction_is_blocked_hears_by_what_in_the_words_of_the_rule(
     cluster.send("PATCH", &path, "application/merge-patch+json", &status).await;
     expect![[r#"
         pod research/server runs on node node-2 and is not being evicted
-          eviction by rule node-2-gpu-0-fan-noexecute-9d79fa62 is blocked (Budget): Budget: 1 pod not evicted (research/server): The disruption budget one-server needs 1 healthy pods and has 1 currently.
+          eviction by rule node-2-gpu-0-fan-noexecute-9d79fa62 is blocked (Budget): 1 pod not evicted (research/server): The disruption budget one-server needs 1 healthy pods and has 1 currently; it goes on when the disruption budget permits it
           device gpu.example.com/node-2/gpu-0 is tainted example.com/fan:NoExecute by rule node-2-gpu-0-fan-noexecute-9d79fa62, for which it is due to be evicted
     "#]]
     .assert_eq(&cluster.run(&["why", "server", "-n", "research"]).await.ok());

@@ -232,7 +232,10 @@ fn a_drain_by_hand_is_told_by_the_incident_of_the_device() {
     let result: Value = serde_json::from_str(&up.said(&words)).unwrap();
     assert_eq!((&result["outcome"], &result["gone"]), (&json!("Drained"), &json!(["default/trainer"])));
     let told = result["incidents"][0].as_str().unwrap();
-    assert!(told.contains(&device) && told.contains(" is Quarantined, waiting for "), "{told}");
+    assert!(
+        told.contains(&device) && told.contains(" is Quarantined by ") && told.contains(", waits for "),
+        "{told}"
+    );
     wait_until("the incident says who drained and why", || {
         let timeline = up.incident()["status"]["timeline"].clone();
         texts(&timeline, "cause").iter().any(|cause| cause.contains("acknowledged: drained: board goes back"))

@@ -113,7 +113,8 @@ test("every pod of a drain is in one phase, and the phases say why", () => {
   assert.match(why({}), /turn/);
   assert.match(why({ pace: 2 }), /2\/s/);
   assert.match(why({ blocked: said("EvictionBlocked", "True") }), /Reason/);
-  assert.match(why({ blocked: said("EvictionBlocked", "True") }, "storm"), /paused: storm/);
+  assert.match(why({ blocked: said("EvictionBlocked", "True") }, "storm"), /blocked \(Reason\): words; /);
+  assert.match(why({}, "storm"), /paused: storm/);
   assert.match(why({ held: true }, "storm"), /approval/);
 });
 

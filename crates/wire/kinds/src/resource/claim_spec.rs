@@ -10,6 +10,7 @@ use super::{
         CONFIG_MAX, REQUESTS_MAX, RequestNames, attribute_name, configuration, default_tolerations,
         tolerations,
     },
+    compile_budget::CompileBudget,
 };
 use crate::{
     Context, Errors,
@@ -150,7 +151,12 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value, conte
     let devices = &spec["devices"];
     let path = path.field("devices");
     let names = RequestNames::of(devices);
-    let mut requests = Requests { context, constraints: list(devices, "constraints"), derived_cost: 0 };
+    let mut requests = Requests {
+        context,
+        constraints: list(devices, "constraints"),
+        derived_cost: 0,
+        budget: CompileBudget::default(),
+    };
     each_named(
         errors,
         &path.field("requests"),
@@ -202,6 +208,7 @@ struct Requests<'a> {
     context: &'a Context<'a>,
     constraints: &'a [Value],
     derived_cost: u64,
+    budget: CompileBudget,
 }
 
 impl Requests<'_> {
@@ -232,7 +239,13 @@ impl Requests<'_> {
     /// `reference`: how constraints name it.
     fn one(&mut self, errors: &mut Errors, path: &Path<'_>, request: &Value, reference: &str) {
         subdomain(errors, &path.field("deviceClassName"), text(request, "deviceClassName"));
-        cel::selectors(errors, &path.field("selectors"), list(request, "selectors"), false, self.context);
+        cel::selectors(
+            errors,
+            &path.field("selectors"),
+            list(request, "selectors"),
+            false,
+            (self.context, &self.budget),
+        );
         self.derived_attributes(errors, &path.field("derivedAttributes"), request, reference);
         let count = number(request, "count");
         match text(request, "allocationMode") {
@@ -277,7 +290,8 @@ impl Requests<'_> {
             if expression.is_empty() {
                 errors.required(path.field("expression"), "");
             } else {
-                let cost = cel::derived(errors, &path.field("expression"), expression, self.context);
+                let cost =
+                    cel::derived(errors, &path.field("expression"), expression, (self.context, &self.budget));
                 self.derived_cost = self.derived_cost.saturating_add(cost);
             }
         });

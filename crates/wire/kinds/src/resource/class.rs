@@ -6,6 +6,7 @@ use lazaret_model::validate_label_name;
 use super::{
     cel,
     common::{CONFIG_MAX, configuration},
+    compile_budget::CompileBudget,
 };
 use crate::{
     Context, Errors, Rules,
@@ -51,7 +52,7 @@ fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Co
         &path.field("selectors"),
         list(spec, "selectors"),
         unchanged("selectors"),
-        context,
+        (context, &CompileBudget::default()),
     );
     let stored = unchanged("config");
     each(errors, &path.field("config"), list(spec, "config"), CONFIG_MAX, |errors, path, item| {

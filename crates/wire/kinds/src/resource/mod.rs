@@ -8,6 +8,7 @@ mod claim;
 mod claim_spec;
 mod class;
 mod common;
+mod compile_budget;
 mod device;
 mod patch;
 pub(crate) mod pool_status;

@@ -6,6 +6,7 @@ use lazaret_schema::Finding;
 use super::{
     cel,
     common::{default_pace, default_time_added, paceless, taint, without_pace},
+    compile_budget::CompileBudget,
     device,
 };
 use crate::{
@@ -116,7 +117,13 @@ fn validate(errors: &mut Errors, patch: &Value, old: Option<&Value>, context: &C
         let path = path.field("filter");
         limits::check(errors, &path, "resource/v1alpha3.DeviceTaintSelector", filter, None);
         let stored = old.is_some_and(|old| same_field(filter, &old["filter"], "selectors"));
-        cel::selectors(errors, &path.field("selectors"), list(filter, "selectors"), stored, context);
+        cel::selectors(
+            errors,
+            &path.field("selectors"),
+            list(filter, "selectors"),
+            stored,
+            (context, &CompileBudget::default()),
+        );
     }
     for field in ["attributes", "capacity"] {
         let path = path.field(field);

@@ -9,6 +9,7 @@ use lazaret_model::WindowError;
 use super::{
     cel,
     common::{default_pace, default_time_added, effect_of_release, paceless, without_pace},
+    compile_budget::CompileBudget,
     superset::{self, Superset},
 };
 use crate::{
@@ -142,7 +143,13 @@ fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Co
     if let Some(selector) = some(spec, "deviceSelector") {
         let path = path.field("deviceSelector");
         let stored = old.is_some_and(|old| same_field(selector, &old["deviceSelector"], "selectors"));
-        cel::selectors(errors, &path.field("selectors"), list(selector, "selectors"), stored, context);
+        cel::selectors(
+            errors,
+            &path.field("selectors"),
+            list(selector, "selectors"),
+            stored,
+            (context, &CompileBudget::default()),
+        );
         let evicts_all = |spec: &Value| {
             spec["deviceSelector"] == json!({}) && text(&spec["taint"], "effect") == "NoExecute"
         };

@@ -8,8 +8,8 @@ use lazaret_print::count;
 use super::{super::time::age, Drain};
 
 impl Drain {
-    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules, `blocked` keeps pods from being evicted, and
-    /// the plan foretold the end for `expected`.
+    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules, `blocked` keeps pods from being evicted, a
+    /// line for each wait, and the plan foretold the end for `expected`.
     #[must_use]
     pub fn progress(
         &self,
@@ -22,7 +22,7 @@ impl Drain {
         let waiting = self.waiting().len();
         let (gone, pods) = (self.left.len(), count(self.left.len() + waiting, "pod"));
         let kept: Vec<&str> = blocked.iter().map(String::as_str).collect();
-        let kept = if kept.is_empty() { String::new() } else { format!(", blocked: {}", kept.join(", ")) };
+        let kept = if kept.is_empty() { String::new() } else { format!(", {}", kept.join(", ")) };
         let what = if emptying == 0 && now < self.next_at {
             format!(
                 "grace period: pods are evicted in {}, {} of {} still in use, {gone} of {pods} gone{}{kept}",

@@ -1,6 +1,8 @@
 //! A drain and the cluster: which pods it sees, and which rules it would make.
 
-use lazaret_eviction::{Patience, patience};
+use std::collections::BTreeSet;
+
+use lazaret_eviction::{Patience, blocked_condition, patience, waits_in};
 use lazaret_model::{DeviceId, Effect, Pod, PodPhase, Taint, Timestamp};
 
 use super::{
@@ -84,4 +86,14 @@ pub fn pods_seen(cluster: &Cluster, devices: &[DeviceId]) -> Vec<PodSeen> {
 fn scheduler_message(pod: &Pod) -> String {
     let scheduled = pod.conditions.iter().find(|condition| condition.kind == "PodScheduled");
     scheduled.map_or_else(String::new, |condition| condition.message.to_string())
+}
+
+/// The waits of pods on these devices, a line for each, by the conditions of the rules that drain them.
+#[must_use]
+pub fn waits_of_drain(cluster: &Cluster, devices: &[DeviceId]) -> BTreeSet<String> {
+    let rules = devices.iter().filter_map(|device| {
+        cluster.fleet.rule(&rule_name(&selector_of(device), DRAIN_KEY, None)).map(|view| view.rule)
+    });
+    let conditions = rules.filter_map(|rule| blocked_condition(rule));
+    conditions.flat_map(|condition| waits_in(&condition.message)).map(|wait| wait.line()).collect()
 }

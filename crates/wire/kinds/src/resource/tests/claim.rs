@@ -1,5 +1,6 @@
 use lazaret_json::{Value, json};
 
+use super::super::compile_budget::{COMPILE_UNITS_MAX, compile_units};
 use crate::testing::{World, kind, set};
 
 pub(super) fn claims() -> &'static crate::Kind {
@@ -127,6 +128,44 @@ fn expressions() {
     assert_eq!(wrong(&selecting(dear)), [format!("{at} Forbidden")]);
     let refused = World::new().create(claims(), selecting(dear)).errors;
     assert_eq!(refused.list()[0].message(), "Forbidden: too complex, exceeds cost limit");
+}
+
+/// A claim of 31 requests with 32 selectors each, none of which is too dear alone.
+fn with_selectors(expression: impl Fn(usize) -> String) -> Value {
+    let mut requests = Vec::new();
+    for request in 0..31 {
+        let selectors: Vec<Value> =
+            (0..32).map(|at| json!({"cel": {"expression": expression(32 * request + at)}})).collect();
+        let exactly = json!({"deviceClassName": "gpu", "selectors": selectors});
+        requests.push(json!({"name": format!("r-{request}"), "exactly": exactly}));
+    }
+    set(&claim(), "/spec/devices/requests", requests.into())
+}
+
+#[test]
+fn many_expressions_that_are_hard_to_evaluate_are_compiled() {
+    let list = "[0,1,2,3,4,5,6,7,8,9]";
+    let inner = |at| format!("device.driver.size() + x + y + z + {at} > 0");
+    let hard = with_selectors(|at| format!("{list}.all(x, {list}.all(y, {list}.all(z, {})))", inner(at)));
+    assert_eq!(wrong(&hard), Vec::<String>::new());
+}
+
+/// Those before it take no more units than the budget has.
+#[test]
+fn expressions_that_take_too_long_to_compile_are_refused_by_name() {
+    for expression in [
+        "device.driver.matches('(a{30}|b{30}|c{30}){30}')".to_owned(),
+        format!("device.driver != '{}'", "x".repeat(10_000)),
+    ] {
+        let compiled = COMPILE_UNITS_MAX / compile_units(&expression);
+        assert!((1..31 * 32).contains(&compiled), "{compiled} are compiled");
+        let refused = World::new().create(claims(), with_selectors(|_| expression.clone())).errors;
+        let (request, at) = (compiled / 32, compiled % 32);
+        let path = format!("spec.devices.requests[{request}].exactly.selectors[{at}].cel.expression: ");
+        let said: Vec<String> = refused.list().iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with(&path) && said[0].contains("units of work: shorten"), "{said:?}");
+    }
 }
 
 #[test]
