@@ -82,6 +82,8 @@ pub enum ApproverRefusal<'a> {
     Author(&'a str),
     /// The account of a program gave it, where that of a person is wanted.
     Program(&'a str),
+    /// A controller made what is approved, for an author that the server does not know: any approver may be that author.
+    Made(&'a str),
     /// The server does not say who wrote or who approved it.
     Unknown,
 }
@@ -93,14 +95,27 @@ impl Approvers {
         if self == Self::Anyone {
             return None;
         }
-        match (author, by) {
+        let named = |name: Option<&'a str>| name.filter(|name| !name.is_empty());
+        let author = match author {
+            Author::User(author) => Author::User(named(author)),
+            Author::Driver => Author::Driver,
+        };
+        match (author, named(by)) {
+            (Author::User(Some(author)), _) if is_controller(author) => Some(ApproverRefusal::Made(author)),
             (_, None) | (Author::User(None), _) => Some(ApproverRefusal::Unknown),
+            // No person stands behind the name.
+            (_, Some(by)) if is_controller(by) => Some(ApproverRefusal::Program(by)),
             (Author::User(Some(author)), Some(by)) => {
                 (author == by).then_some(ApproverRefusal::Author(author))
             }
             (Author::Driver, Some(by)) => is_program(by).then_some(ApproverRefusal::Program(by)),
         }
     }
+}
+
+/// Whether a user name is that of a controller of Lazaret's own server.
+fn is_controller(user: &str) -> bool {
+    user.strip_prefix("system:lazaret").is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
 /// Whether a user name is that of a program: drivers and controllers have no others.
@@ -114,7 +129,7 @@ impl ApproverRefusal<'_> {
     pub fn name(self) -> &'static str {
         match self {
             Self::Author(_) | Self::Program(_) => "ApproverNotDifferent",
-            Self::Unknown => "ApproverUnknown",
+            Self::Made(_) | Self::Unknown => "ApproverUnknown",
         }
     }
 
@@ -127,6 +142,9 @@ impl ApproverRefusal<'_> {
             }
             Self::Program(by) => format!(
                 "DisruptionGuard {guard} wants approval by a person, and {by} is the account of a program"
+            ),
+            Self::Made(by) => format!(
+                "DisruptionGuard {guard} wants approval by another user than its author, and {by} made it for an author whom this server does not know"
             ),
             Self::Unknown => format!(
                 "DisruptionGuard {guard} wants approval by another user, and this server does not say who wrote and who approved it"

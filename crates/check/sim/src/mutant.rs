@@ -159,6 +159,8 @@ mutants! {
     OpenGuards = "open-guards",
     /// Replacement controllers see no guards.
     UnguardedReplacement = "unguarded-replacement",
+    /// Replacement controllers do not see that a guard wants approval.
+    UnapprovedReplacement = "unapproved-replacement",
     /// Controllers do not see that a guard wants approval of rules that reach far.
     IgnoreConfirm = "ignore-confirm",
     /// Controllers take each taint of a driver that a guard holds for one that was approved.

@@ -3,22 +3,20 @@
 //! The reach of a rule is counted again when the rule or a guard changes, when the fleet has changed and a pod is about to leave, and otherwise now
 //! and then. The leader evicts no pod for a rule that it holds; the taint is gone for all readers when the rule's status says so.
 
-mod reach;
-mod refusal;
 mod taints;
 
 use alloc::{
     boxed::Box,
     collections::{BTreeMap, BTreeSet},
-    format,
     string::String,
+    sync::Arc,
     vec::Vec,
 };
 use core::fmt::Write as _;
 
-use lazaret_fleet::Fleet;
+use lazaret_fleet::{Fleet, Reach, RuleHold, is_exempt, reach_of, request_of};
 use lazaret_invariant::invariant;
-use lazaret_model::{DeviceSelector, DeviceTaintRule, Effect, ObjectKey, Text, Timestamp};
+use lazaret_model::{DeviceSelector, Effect, ObjectKey, Text, Timestamp};
 
 use crate::{
     Eviction,
@@ -29,10 +27,6 @@ use crate::{
     guards::{GuardState, Guards},
     reason::due_of,
 };
-use reach::{Reach, devices_of, measure, reach, request_of};
-pub use reach::{impact, impact_together};
-use refusal::{Approved, refusal};
-pub use taints::impact_of_patch;
 use taints::{HeldTaints, forget_taints, judge_taints};
 
 /// How often rules are looked at again while nobody is about to go.
@@ -217,16 +211,10 @@ impl Eviction {
             let Some(known) = requests.get_mut(&request.id) else { continue };
             rules.push(at);
             if let Some(selector) = self.counted_selector(now, at) {
-                let more = reach(fleet, &state.rule, selector);
-                known.devices.extend(more.devices);
-                known.users.extend(more.users);
-                known.rules += 1;
+                known.add_rule(reach_of(fleet, &state.rule, selector));
             }
         }
-        for reach in requests.values_mut() {
-            reach.devices.sort_unstable();
-            reach.devices.dedup();
-        }
+        requests.values_mut().for_each(Reach::finish);
         rules.sort_unstable();
         rules.dedup();
         (rules, requests)
@@ -236,7 +224,11 @@ impl Eviction {
     fn counted_selector(&self, now: Timestamp, at: u32) -> Option<&DeviceSelector> {
         let state = self.rules.get(at).filter(|state| !state.retired && !state.is_expired(now))?;
         let blocks = matches!(state.rule.taint.effect, Effect::NoExecute | Effect::NoSchedule);
-        state.rule.selector.as_ref().filter(|_| blocks && !self.is_exempt(&state.rule))
+        state
+            .rule
+            .selector
+            .as_ref()
+            .filter(|_| blocks && !is_exempt(&state.rule, self.options.trusts_user_names))
     }
 
     /// Returns whether it was not held before and is now, or the other way round.
@@ -282,28 +274,13 @@ impl Eviction {
     ) -> Option<Held> {
         let selector = self.counted_selector(now, at)?.clone();
         let rule = self.rules.get(at)?.rule.clone();
-        let own = reach(fleet, &rule, &selector);
+        let own = reach_of(fleet, &rule, &selector);
         // Rules that were made by one request are counted as one rule.
-        let request = request_of(&rule).and_then(|request| Some((request, requests.get(&request.id)?)));
-        let reach = request.map_or(&own, |(_, reach)| reach);
-        let measured = measure(fleet, reach, |_| true);
-        let declared = request.map(|(request, _)| request.declared);
-        // Until all of its rules are there a request is what its client said.
-        let declared = declared.filter(|declared| measured.devices < declared.devices);
-        let impact = declared.map_or(measured, |declared| measured.max(declared));
-        let approved = Approved::rule(&rule, self.options.trusts_user_names);
-        let command = format!("kubectl device approve {}", rule.name);
-        let (reason, why) = self.guards.list_mut().iter_mut().find_map(|guard| {
-            let confirm = guard.guard.confirm_above?;
-            let selected = match &guard.guard.selector {
-                None => impact,
-                Some(_) => {
-                    let selected = measure(fleet, reach, |device| guard.selects(fleet, device));
-                    declared.filter(|_| selected.devices > 0).map_or(selected, |said| selected.max(said))
-                }
-            };
-            let exceeds = confirm.is_exceeded_by(selected, devices_of(fleet, &guard.guard, &confirm));
-            exceeds.then(|| refusal(&guard.guard, &confirm, impact, approved.as_ref(), &command)).flatten()
+        let reach = request_of(&rule).and_then(|request| requests.get(&request.id)).unwrap_or(&own);
+        let hold = RuleHold::new(fleet, &rule, reach, self.options.trusts_user_names);
+        let (reason, why) = self.guards.list_mut().iter_mut().find_map(|state| {
+            let guard = Arc::clone(&state.guard);
+            hold.refusal(fleet, &guard, |device| state.selects(fleet, device))
         })?;
         let evicts = matches!(rule.taint.effect, Effect::NoExecute);
         let users = own.users.iter().filter(|_| evicts).filter_map(|(pod, _)| fleet.pod(*pod));
@@ -312,19 +289,8 @@ impl Eviction {
         named.dedup();
         let pods = named.len() as u64;
         let named = named.into_iter().take(NAMED_MAX).cloned().collect();
-        let whole = match reach.rules {
-            0 | 1 => String::new(),
-            rules => format!(" by {rules} rules of one request"),
-        };
-        let message = format!("{impact}{whole}; {why}").into();
+        let message = hold.message(&why);
         Some(Held { reason, message, pods, named })
-    }
-
-    /// Rules that a policy was compiled to are not held once more, where nobody but the server itself can make one without being named as its
-    /// author.
-    fn is_exempt(&self, rule: &DeviceTaintRule) -> bool {
-        let is_signed = rule.review.as_ref().is_some_and(|review| review.written_by.is_some());
-        self.options.trusts_user_names && rule.is_compiled && !is_signed
     }
 
     /// The block of a pod that is due because of a rule that is held, or of nothing but other taints that are, and until when. The taint of a rule is

@@ -60,7 +60,7 @@ pub use effect::{
     WakeReason,
 };
 pub use guards::admission::{Refusal, refusal_of};
-pub use holds::{impact, impact_of_patch, impact_together};
+pub use lazaret_fleet::{impact, impact_of_patch, impact_together};
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
 pub use machine::{Eviction, Input, PlannedEviction, RuleTally};

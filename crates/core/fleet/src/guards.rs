@@ -1,14 +1,22 @@
 //! Guards: which devices each is about, and whether it permits that something begins on them. The one place that decides it, for every door:
 //! evictions, replacements, devices that policies take out of service, and plans.
 
-use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
-
-use lazaret_model::{
-    BreakerStatus, DeviceId, DeviceSelector, DisruptionGuard, GuardPreview, RecentlyOut, Stop, Text,
-    Timestamp,
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    sync::Arc,
+    vec::Vec,
 };
 
-use crate::{Fleet, Presence, Problem, count_out_of_service};
+use lazaret_model::{
+    BreakerStatus, DeviceId, DeviceSelector, DisruptionGuard, GuardPreview, RecentlyOut, Stop, TaintedBy,
+    Text, Timestamp,
+};
+
+use crate::{
+    EffectiveTaint, Fleet, Origin, Presence, Problem, count_out_of_service,
+    holds::{self, RuleHold, taint_hold, taint_reaches},
+};
 
 /// Which devices a guard is about, as the fleet was when it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,19 +102,23 @@ pub enum UnclearDevices<'a> {
     These(&'a BTreeSet<DeviceId>),
 }
 
-/// A guard that permits nothing now, and why in words for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// Why.
-    pub why: Stop,
-    /// The message.
-    pub message: Text,
-}
-
 /// All guards, for a controller that asks about a few devices at a time.
 #[derive(Debug, Default)]
 pub struct Guards {
     list: Vec<Guarding>,
+    trusts_user_names: bool,
+    holds: Holds,
+}
+
+/// What is held until it is approved, as far as somebody asked for it.
+#[derive(Debug, Default)]
+struct Holds {
+    /// The revision of the fleet that the rest is about.
+    revision: Option<u64>,
+    /// Taints of drivers and patches that are held, and why.
+    taints: Option<BTreeMap<TaintedBy, Text>>,
+    /// Rules, and why they are held if they are.
+    rules: BTreeMap<Text, Option<Text>>,
 }
 
 #[derive(Debug)]
@@ -119,6 +131,12 @@ struct Guarding {
 }
 
 impl Guards {
+    /// None yet. `trusts_user_names`: the names of authors and approvers in annotations are those that the server recorded.
+    #[must_use]
+    pub fn new(trusts_user_names: bool) -> Self {
+        Self { trusts_user_names, ..Self::default() }
+    }
+
     /// These are all guards from now on.
     pub fn set(&mut self, guards: &[Arc<DisruptionGuard>]) {
         let guarding = |guard: &Arc<DisruptionGuard>| Guarding {
@@ -128,6 +146,7 @@ impl Guards {
             stop: None,
         };
         self.list = guards.iter().map(guarding).collect();
+        self.holds = Holds::default();
     }
 
     /// Whether there are none.
@@ -138,6 +157,9 @@ impl Guards {
 
     /// Finds out what each guard says now. Breakers are counted: their statuses may be late.
     pub fn look(&mut self, now: Timestamp, fleet: &Fleet) {
+        if self.holds.revision != Some(fleet.revision()) {
+            self.holds = Holds { revision: Some(fleet.revision()), ..Holds::default() };
+        }
         for one in &mut self.list {
             if one.reach.as_ref().is_none_or(|(of, _)| *of != fleet.revision()) {
                 one.reach = Some((fleet.revision(), fleet.guard_reach(&one.guard)));
@@ -152,16 +174,98 @@ impl Guards {
         }
     }
 
-    /// Why nothing may begin on a device, as things were when they were [looked at](Self::look): the guard that permits least.
-    #[must_use]
-    pub fn stopped(&self, device: &DeviceId) -> Option<Stopped> {
+    /// Why nothing may begin on a device because of taints that it has, as things were when guards were [looked at](Self::look): the guard that
+    /// permits least, or else the one that holds all of these taints until they are approved.
+    pub fn refusal<'a>(
+        &mut self,
+        now: Timestamp,
+        fleet: &Fleet,
+        device: &DeviceId,
+        taints: impl Iterator<Item = EffectiveTaint<'a>>,
+    ) -> Option<Text> {
+        if let Some(message) = self.stopped(device) {
+            return Some(message);
+        }
+        if self.list.iter().all(|one| one.guard.confirm_above.is_none()) {
+            return None;
+        }
+        let mut kept = None;
+        for taint in taints {
+            // One that is not held is reason enough.
+            kept = kept.or(Some(self.held(now, fleet, device, &taint)?));
+        }
+        kept
+    }
+
+    /// The message of the guard that permits least on a device.
+    fn stopped(&self, device: &DeviceId) -> Option<Text> {
         let says = self.list.iter().filter_map(|one| {
             let (_, reach) = one.reach.as_ref()?;
             Some((reach.stop_on(device, one.stop)?, one, reach))
         });
         let (why, one, reach) = says.min_by_key(|(why, ..)| *why)?;
         let problem = reach.problem().map(|problem| format!("{problem}")).unwrap_or_default();
-        Some(Stopped { why, message: one.guard.stop_message(why, &one.breaker, &problem) })
+        Some(one.guard.stop_message(why, &one.breaker, &problem))
+    }
+
+    /// Why a taint is held until it is approved, if it is.
+    fn held(
+        &mut self,
+        now: Timestamp,
+        fleet: &Fleet,
+        device: &DeviceId,
+        taint: &EffectiveTaint<'_>,
+    ) -> Option<Text> {
+        if let Origin::Rule { name, .. } = taint.origin {
+            if let Some(known) = self.holds.rules.get(name) {
+                return known.clone();
+            }
+            let why = self.held_rule(fleet, name);
+            self.holds.rules.insert(name.clone(), why.clone());
+            return why;
+        }
+        let kind = holds::kind_of(taint, device)?;
+        if self.holds.taints.is_none() {
+            self.holds.taints = Some(self.held_taints(now, fleet));
+        }
+        self.holds.taints.as_ref()?.get(&kind).cloned()
+    }
+
+    fn held_rule(&self, fleet: &Fleet, name: &str) -> Option<Text> {
+        let rule = fleet.rule(name)?.rule;
+        let reach = holds::judged_reach(fleet, rule, self.trusts_user_names)?;
+        let hold = RuleHold::new(fleet, rule, &reach, self.trusts_user_names);
+        let mut refusals =
+            self.list.iter().filter_map(|one| hold.refusal(fleet, &one.guard, |device| one.selects(device)));
+        let (_, why) = refusals.next()?;
+        Some(format!("DeviceTaintRule {name}: {}", hold.message(&why)).into())
+    }
+
+    /// The statuses of guards say which taints are known, and since when: an approval is for those.
+    fn held_taints(&self, now: Timestamp, fleet: &Fleet) -> BTreeMap<TaintedBy, Text> {
+        let mut messages = BTreeMap::new();
+        // A taint that evicts no pod is not held.
+        for (taint, reach) in taint_reaches(fleet).into_iter().filter(|(_, reach)| !reach.users.is_empty()) {
+            let message = self.list.iter().find_map(|one| {
+                let known = one.guard.held.iter().find(|known| known.taint == taint);
+                let selects = |device: &DeviceId| one.selects(device);
+                let counted = (&taint, &reach);
+                let trusts = self.trusts_user_names;
+                let hold = taint_hold(now, fleet, &one.guard, selects, counted, known, trusts)?;
+                hold.is_held().then_some(hold.message)
+            });
+            if let Some(message) = message {
+                messages.insert(taint, message);
+            }
+        }
+        messages
+    }
+}
+
+impl Guarding {
+    /// Whether it is about a device, or may be.
+    fn selects(&self, device: &DeviceId) -> bool {
+        self.reach.as_ref().is_none_or(|(_, reach)| reach.about(device) != About::No)
     }
 }
 

@@ -34,6 +34,7 @@ mod gates;
 mod ghosts;
 mod guards;
 mod hashes;
+mod holds;
 mod index;
 mod input;
 mod last_published;
@@ -88,7 +89,11 @@ pub use claim_entry::ClaimIx;
 pub use device::DeviceRef;
 pub use fleet::Fleet;
 pub use gates::Gates;
-pub use guards::{About, GuardReach, Guards, Stopped, UnclearDevices};
+pub use guards::{About, GuardReach, Guards, UnclearDevices};
+pub use holds::{
+    Reach, RuleHold, impact, impact_of_patch, impact_together, is_exempt, measure, reach_of, request_of,
+    taint_hold, taint_reaches,
+};
 pub use input::{Input, Kind};
 pub use out_of_service::count_out_of_service;
 pub use pod_entry::PodIx;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use lazaret_model::{Text, Timestamp};
+use lazaret_model::{Taint, Text, Timestamp};
 
 /// Where a taint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +46,13 @@ pub struct Cause {
     pub value: Text,
     /// Its effect.
     pub effect: Text,
+}
+
+impl Cause {
+    /// Whether a taint of the same place is the one that it names.
+    pub(crate) fn is_taint(&self, taint: &Taint) -> bool {
+        (&self.key, &self.value, &*self.effect) == (&taint.key, &taint.value, taint.effect.name())
+    }
 }
 
 impl fmt::Display for Cause {

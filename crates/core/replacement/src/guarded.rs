@@ -7,7 +7,7 @@ use lazaret_fleet::{Fleet, Guards};
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{
-    finding::{Finding, Origin},
+    finding::{Cause, Finding, Origin},
     flight::Watch,
     machine::Replacement,
 };
@@ -32,14 +32,14 @@ impl Replacement {
         now: Timestamp,
         fleet: &Fleet,
         (pod, watch): (&ObjectKey, &'a Watch),
-        guards: &Guards,
+        guards: &mut Guards,
     ) -> Permit<'a> {
         let mut kept = None;
         for finding in watch.findings.iter().filter(|finding| finding.after <= now) {
             let stopped = match finding.cause.origin {
                 Origin::Node => None,
                 Origin::Device if guards.is_empty() => None,
-                Origin::Device => stopped(fleet, pod, &finding.cause.place, guards),
+                Origin::Device => refusal(now, fleet, pod, &finding.cause, guards),
             };
             match stopped {
                 None => return Permit::For(finding),
@@ -64,13 +64,19 @@ impl Replacement {
     }
 }
 
-/// Why guards permit no replacement because of a device of a pod.
-fn stopped(fleet: &Fleet, pod: &ObjectKey, place: &Text, guards: &Guards) -> Option<Text> {
+/// Why guards permit no replacement because of the taint of a device of a pod.
+fn refusal(
+    now: Timestamp,
+    fleet: &Fleet,
+    pod: &ObjectKey,
+    cause: &Cause,
+    guards: &mut Guards,
+) -> Option<Text> {
     let claims = fleet.pod_ix(pod).into_iter().flat_map(|at| fleet.claims_of_pod(at));
-    let mut devices = claims.flat_map(|claim| fleet.held(claim)).map(|held| held.device);
-    match devices.find(|device| format!("{device}") == **place) {
-        Some(device) => guards.stopped(device).map(|stopped| stopped.message),
+    let mut devices = claims.flat_map(|claim| fleet.held(claim));
+    let Some(held) = devices.find(|held| format!("{}", held.device) == *cause.place) else {
         // The pod is evaluated again when its claims change.
-        None => Some(format!("no claim of the pod has device {place} any more").into()),
-    }
+        return Some(format!("no claim of the pod has device {} any more", cause.place).into());
+    };
+    guards.refusal(now, fleet, held.device, held.taints().filter(|found| cause.is_taint(found.taint)))
 }

@@ -121,6 +121,7 @@ impl Replacement {
     /// A machine that knows nothing yet and does not lead.
     #[must_use]
     pub fn new(options: Options) -> Self {
+        let guards = Guards::new(options.trusts_user_names);
         Self {
             options,
             tables: Tables::default(),
@@ -133,7 +134,7 @@ impl Replacement {
             due_at: BTreeSet::new(),
             timers: BTreeSet::new(),
             held: BTreeMap::new(),
-            guards: Guards::default(),
+            guards,
             guarded: BTreeMap::new(),
             guards_asked_again: Timestamp::from_millis(i64::MIN),
             concerned: BTreeSet::new(),

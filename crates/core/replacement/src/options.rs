@@ -21,6 +21,8 @@ pub struct Options {
     pub events_max: usize,
     /// The clock was set back: taints and pods that were there before are no younger for it.
     pub set_back: Option<SetBack>,
+    /// The names of authors and approvers in annotations are those that the server recorded.
+    pub trusts_user_names: bool,
 }
 
 impl Default for Options {
@@ -35,6 +37,7 @@ impl Default for Options {
             flights_max: 500,
             events_max: 1_024,
             set_back: None,
+            trusts_user_names: false,
         }
     }
 }

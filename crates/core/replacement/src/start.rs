@@ -35,11 +35,11 @@ impl Replacement {
         }
         let mut guards = core::mem::take(&mut self.guards);
         guards.look(now, fleet);
-        self.start_permitted(now, fleet, &guards);
+        self.start_permitted(now, fleet, &mut guards);
         self.guards = guards;
     }
 
-    fn start_permitted(&mut self, now: Timestamp, fleet: &Fleet, guards: &Guards) {
+    fn start_permitted(&mut self, now: Timestamp, fleet: &Fleet, guards: &mut Guards) {
         let mut asked: Vec<(ObjectKey, Option<Text>)> = Vec::new();
         let mut slots = self.slots();
         let mut open = self.open(now, &slots);

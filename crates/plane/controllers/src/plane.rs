@@ -294,7 +294,10 @@ impl Plane {
         }
         if options.controllers.replacement {
             let namespace = options.lease_namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned());
-            let served = replacement::serve(context.clone(), sources, namespace);
+            let trusts_user_names = options.eviction.trusts_user_names;
+            let chosen =
+                lazaret_replacement::Options { trusts_user_names, ..lazaret_replacement::Options::default() };
+            let served = replacement::serve(context.clone(), sources, namespace, chosen);
             self.agents.spawn(replacement::NAME, context.metrics(), served);
         }
         if options.parts.workloads {

@@ -1,8 +1,8 @@
 //! When a rule needs approval, and when it has no effect before it has one.
 
 use lazaret_model::{
-    Approval, Condition, ConditionStatus, ConfirmAbove, DeviceSelector, DeviceTaintRule, Impact, Review,
-    RuleRequest, Share, Taint,
+    Approval, ApproverRefusal, Approvers, Author, Condition, ConditionStatus, ConfirmAbove, DeviceSelector,
+    DeviceTaintRule, Impact, Review, RuleRequest, Share, Taint,
 };
 
 fn impact(pods: u64, namespaces: u64, devices: u64) -> Impact {
@@ -46,6 +46,33 @@ fn an_approval_covers_a_tenth_more_than_was_seen() {
     let none = Approval::default();
     assert!(none.covers(impact(0, 0, 0)) && !none.covers(impact(1, 0, 0)));
     assert!(Approval { seen: impact(u64::MAX, u64::MAX, u64::MAX), ..none }.covers(impact(5, 5, 5)));
+}
+
+/// A second person is one of two that are known, and neither is a controller.
+#[test]
+fn no_author_is_never_a_second_person() {
+    let health = "system:lazaret:device-health";
+    let unknown = Some(ApproverRefusal::Unknown);
+    for (author, by, expected) in [
+        (Author::User(Some("ada")), Some("bob"), None),
+        (Author::User(Some("ada")), Some("ada"), Some(ApproverRefusal::Author("ada"))),
+        (Author::User(None), Some("bob"), unknown),
+        (Author::User(Some("")), Some("bob"), unknown),
+        (Author::User(Some("ada")), Some(""), unknown),
+        (Author::User(Some("")), Some(""), unknown),
+        (Author::User(Some("ada")), None, unknown),
+        (Author::User(Some(health)), Some("bob"), Some(ApproverRefusal::Made(health))),
+        (Author::User(Some("system:lazaret")), Some("bob"), Some(ApproverRefusal::Made("system:lazaret"))),
+        (Author::User(Some("system:lazarus")), Some("bob"), None),
+        (Author::User(Some("ada")), Some(health), Some(ApproverRefusal::Program(health))),
+        (Author::Driver, Some("bob"), None),
+        (Author::Driver, Some(""), unknown),
+        (Author::Driver, Some(health), Some(ApproverRefusal::Program(health))),
+        (Author::Driver, Some("system:node:n"), Some(ApproverRefusal::Program("system:node:n"))),
+    ] {
+        assert_eq!(Approvers::Different.refusal(author, by), expected, "{author:?}, {by:?}");
+        assert_eq!(Approvers::Anyone.refusal(author, by), None, "{author:?}, {by:?}");
+    }
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Part for Replacer {
 
     fn begin() -> Self {
         Self {
-            core: Replacement::new(Options::default()),
+            core: Replacement::new(Options { trusts_user_names: true, ..Options::default() }),
             fleet: Fleet::new(),
             policies: 0,
             leads: false,

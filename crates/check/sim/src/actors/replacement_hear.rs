@@ -30,9 +30,15 @@ impl World {
         core.mutant = *mutant;
         if core.guards != controllers[number].guards {
             core.guards.clone_from(&controllers[number].guards);
-            if core.mutant != Some(Mutant::UnguardedReplacement) {
-                core.core.tell(Input::Guards(core.guards.clone()));
+            let mut told = core.guards.clone();
+            match core.mutant {
+                Some(Mutant::UnguardedReplacement) => told.clear(),
+                Some(Mutant::UnapprovedReplacement) => {
+                    told.iter_mut().for_each(|guard| Arc::make_mut(guard).confirm_above = None);
+                }
+                Some(_) | None => {}
             }
+            core.core.tell(Input::Guards(told));
         }
         let mut ear = SchedulerInputs { core, api, gaps };
         let progress = progress.get_or_insert_with(|| ear.begin(gaps.began, watches.began(number)));

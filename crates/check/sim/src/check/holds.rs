@@ -1,6 +1,6 @@
 //! A rule that reaches more than a guard permits without approval has no effect; a taint of a driver or a patch that does evicts no pod.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_eviction::Evict;
 use lazaret_model::{
@@ -166,6 +166,29 @@ fn check_taint_holds(world: &mut World, number: usize, evict: &Evict) {
         let detail = format!("{} because of {first}", evict.pod);
         world.violate("a held taint evicts no pod", detail);
     }
+}
+
+/// The guard that holds a taint which makes a replacement controller begin, as far as that controller has seen. A taint that evicts no pod is not
+/// held.
+pub(super) fn holder_of<'a>(
+    world: &World,
+    number: usize,
+    guards: &'a [Arc<DisruptionGuard>],
+    named: Named<'_>,
+    found: &Found<'_>,
+) -> Option<&'a Arc<DisruptionGuard>> {
+    if let Some(uid) = rule_of(found.source) {
+        let rule = world.seen(number).rules().find(|rule| rule.uid == *uid)?;
+        return guards.iter().find(|guard| {
+            let exceeds = |confirm| world.exceeds(number, rule, guard, &confirm);
+            guard.confirm_above.is_some_and(exceeds) && !world.is_approved(number, rule, guard)
+        });
+    }
+    let kind = kind_of(found.source, found.taint, named).filter(|_| found.taint.effect.evicts())?;
+    if taint_impact(world, number, &kind, None).pods == 0 {
+        return None;
+    }
+    guards.iter().find(|guard| holds_taint(world, number, guard, &kind))
 }
 
 fn holds_taint(world: &World, number: usize, guard: &DisruptionGuard, kind: &TaintedBy) -> bool {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use lazaret_model::{DisruptionGuard, ObjectKey, Text, Timestamp, Uid};
 use lazaret_replacement::{EffectKind, Mark as PodMark, Origin, Plan, Pod, Record, Status};
 
-use super::replacement_reference::is_subject;
+use super::{holds::holder_of, replacement_reference::is_subject};
 use crate::{
     api::wall,
     coverage::Mark,
-    reference,
+    reference::{self, Found},
     scenario::{Op, SKEW_MS_MAX},
     world::World,
 };
@@ -110,7 +110,23 @@ impl World {
         if let Some(guard) = self.replacer(number).guards.iter().find(keeps) {
             let detail =
                 format!("controller {number} begins with {} though {guard:?} keeps {id}", record.pod);
-            self.violate("guards keep replacements because of devices from beginning", detail);
+            return self.violate("guards keep replacements because of devices from beginning", detail);
+        }
+        let cause = &record.cause;
+        let is_cause = |found: &Found<'_>| {
+            let taint = found.taint;
+            (&taint.key, &taint.value, taint.effect.name()) == (&cause.key, &cause.value, &*cause.effect)
+        };
+        let guards = &self.replacer(number).guards;
+        let found = reference::taints(seen, named).into_iter().filter(is_cause);
+        let holders: Option<Vec<_>> =
+            found.map(|found| holder_of(self, number, guards, named, &found)).collect();
+        if let Some(holder) = holders.and_then(|all| all.first().map(|first| first.name.clone())) {
+            let detail = format!(
+                "controller {number} begins with {} because of {cause}, which {holder} holds",
+                record.pod
+            );
+            self.violate("a held taint replaces no pod", detail);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Whether a rule may be made where something else evicts for it: Kubernetes' controller manager, at once and asking no guard.
 
-use alloc::{collections::BTreeSet, sync::Arc};
+use alloc::{collections::BTreeSet, format, sync::Arc};
 use core::fmt;
 
-use lazaret_fleet::{Fleet, Input, count_out_of_service};
+use lazaret_fleet::{Fleet, Input, RuleHold, count_out_of_service, reach_of};
 use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Patience, Stop, Text, Timestamp, patience};
 
@@ -17,7 +17,7 @@ use crate::{
 /// A guard that does not permit a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The guard's reason to block evictions once the rule exists: [`Block::Paused`], [`Block::Breaker`] or [`Block::Window`].
+    /// The guard's reason to block evictions once the rule exists: [`Block::Paused`], [`Block::Breaker`], [`Block::Window`] or [`Block::Held`].
     pub why: Block,
     /// Its name.
     pub guard: Text,
@@ -49,7 +49,8 @@ impl fmt::Display for Refusal {
             plural(*namespaces)
         )?;
         match (self.why, self.is_tripped) {
-            (Block::Breaker, false) => f.write_str("select fewer devices"),
+            // Kubernetes waits for no approval.
+            (Block::Breaker, false) | (Block::Held, _) => f.write_str("select fewer devices"),
             _ => self.write_end(f),
         }?;
         f.write_str(
@@ -124,7 +125,32 @@ fn with_rule(
             found = Some((stop, refusal));
         }
     }
-    found.map(|(_, refusal)| refusal)
+    found.map(|(_, refusal)| refusal).or_else(|| held(fleet, guards, rule, (pods.len(), namespaces.len())))
+}
+
+/// The guard that would hold the rule until it is approved: Kubernetes waits for no approval.
+fn held(
+    fleet: &Fleet,
+    guards: &[Arc<DisruptionGuard>],
+    rule: &DeviceTaintRule,
+    (pods, namespaces): (usize, usize),
+) -> Option<Refusal> {
+    let reach = reach_of(fleet, rule, rule.selector.as_ref()?);
+    let hold = RuleHold::new(fleet, rule, &reach, false);
+    guards.iter().find_map(|guard| {
+        let mut state = GuardState::new(Arc::clone(guard));
+        hold.refusal(fleet, guard, |device| state.selects(fleet, device))?;
+        let confirm = guard.confirm_above?;
+        Some(Refusal {
+            why: Block::Held,
+            guard: guard.name.clone(),
+            message: format!("DisruptionGuard {} wants approval above {confirm}, and a rule of Kubernetes takes effect without", guard.name).into(),
+            is_unclear: false,
+            is_tripped: false,
+            pods,
+            namespaces,
+        })
+    })
 }
 
 /// Devices that a pod would have to leave because of this rule, now or when its toleration ends.

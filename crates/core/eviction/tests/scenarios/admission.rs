@@ -5,7 +5,8 @@ use std::sync::Arc;
 use lazaret_eviction::{Block, Options, Refusal, refusal_of};
 use lazaret_fleet::Input as FleetInput;
 use lazaret_model::{
-    Breaker, BreakerStatus, BreakerUnit, DeviceSelector, DisruptionGuard, Pause, Share, Timestamp,
+    Breaker, BreakerStatus, BreakerUnit, ConfirmAbove, DeviceSelector, DisruptionGuard, Pause, Share,
+    Timestamp,
 };
 
 use crate::{objects, world::World};
@@ -124,6 +125,30 @@ fn a_breaker_refuses_the_rule_that_would_trip_it() {
     assert!(
         said.to_string().contains(": run `kubectl device guard reset fleet --reason TEXT`, or use"),
         "{said}"
+    );
+}
+
+/// Kubernetes waits for no approval: a rule that would be held is refused.
+#[test]
+fn a_guard_that_wants_approval_refuses_the_rule_that_reaches_further() {
+    let mut world = world();
+    let above = |pods| {
+        let confirm_above = Some(ConfirmAbove { pods: Some(pods), ..ConfirmAbove::default() });
+        guard(DisruptionGuard { confirm_above, ..DisruptionGuard::default() })
+    };
+    assert_eq!(asked(&mut world, &[above(2)], ALL), None);
+    let said = asked(&mut world, &[above(1)], ALL).unwrap();
+    assert_eq!((said.why, said.pods), (Block::Held, 2));
+    assert_eq!(
+        said.to_string(),
+        "DisruptionGuard fleet wants approval above 1 pods, and a rule of Kubernetes takes effect without; Kubernetes would evict 2 pods in \
+         1 namespace without asking the guard: select fewer devices, or use the effect NoSchedule, or a DeviceTaintPolicy, whose evictions \
+         wait for the guard"
+    );
+    assert_eq!(
+        asked(&mut world, &[above(0)], "rule r device=d3 taint=k=v:NoExecute@0"),
+        None,
+        "nobody leaves"
     );
 }
 

@@ -92,6 +92,8 @@ pub(crate) struct Api {
     pub(crate) sets: Vec<Set>,
     /// The taints of the one device of each node that has one: key, and when it was set.
     pub(crate) devices: BTreeMap<Text, Vec<(Text, Option<Timestamp>)>>,
+    /// These taints evict pods.
+    pub(crate) devices_evict: bool,
     /// Seconds until a pod is Ready, and until it is gone.
     pub(crate) ready_secs: i64,
     pub(crate) gone_secs: i64,

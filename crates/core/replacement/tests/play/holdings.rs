@@ -37,7 +37,7 @@ fn claim_key(pod: &ObjectKey) -> ObjectKey {
 fn slice(api: &Api, node: &Text) -> Told {
     let taints = api.devices.get(node).into_iter().flatten().map(|(key, time_added)| Taint {
         key: key.clone(),
-        effect: Effect::NoSchedule,
+        effect: if api.devices_evict { Effect::NoExecute } else { Effect::NoSchedule },
         time_added: *time_added,
         ..Taint::default()
     });

@@ -5,6 +5,7 @@
 mod again;
 mod answers;
 mod api;
+mod approval;
 mod devices;
 mod forged;
 mod holdings;

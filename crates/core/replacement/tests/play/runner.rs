@@ -25,7 +25,7 @@ pub(crate) struct Play {
 impl Play {
     pub(crate) fn new() -> Self {
         let api = Api { ready_secs: 2, gone_secs: 1, ..Api::default() };
-        let mut machine = Replacement::new(Options::default());
+        let mut machine = Replacement::new(Options { trusts_user_names: true, ..Options::default() });
         let fleet = Fleet::new();
         machine.lead(at(0), &fleet, true);
         Self { api, fleet, machine, now: at(0), done: Vec::new(), heard: 0 }

@@ -27,7 +27,12 @@ pub(crate) const MARK: &str = lazaret_api::REPLACEMENT_MARK;
 
 /// Works as soon as there is something to do. Until there is a policy nothing is kept in memory for it.
 /// `namespace` has the leases and the Secret by which marks on pods are known.
-pub(crate) async fn serve(context: PartContext, sources: Sources, namespace: String) {
+pub(crate) async fn serve(
+    context: PartContext,
+    sources: Sources,
+    namespace: String,
+    options: lazaret_replacement::Options,
+) {
     let writer = context.writer(NAME);
     // A pod may have been marked when there still was a policy.
     let is_work = |policies: &[Arc<Object>]| {
@@ -48,10 +53,12 @@ pub(crate) async fn serve(context: PartContext, sources: Sources, namespace: Str
     optional.extend([REPLICA_SETS, DISRUPTION_GUARDS]);
     let inbox = context.listen_if_possible(&[REPLACEMENT_POLICIES], &optional);
     let counts = metrics::ReplacementMetrics::new(context.metrics());
-    let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
+    let agent = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let executor = executor::Executor { writer, proofs: proofs.clone() };
-    let make = move || shell::ReplacementShell::agent(sources.gates(), counts.clone(), proofs.clone());
-    context.run(options, inbox, make, executor).await;
+    let make = move || {
+        shell::ReplacementShell::agent(sources.gates(), counts.clone(), proofs.clone(), options.clone())
+    };
+    context.run(agent, inbox, make, executor).await;
 }
 
 /// Whether there may be pods that are being replaced. A question without an answer is not the answer that there are none.

@@ -31,10 +31,17 @@ pub(crate) struct ReplacementShell {
     proofs: Proofs,
     guards: GuardBook,
     heard: bool,
+    options: Options,
 }
 
 impl ReplacementShell {
-    pub(crate) fn agent(gates: Gates, metrics: ReplacementMetrics, proofs: Proofs) -> MachineAgent<Self> {
+    pub(crate) fn agent(
+        gates: Gates,
+        metrics: ReplacementMetrics,
+        proofs: Proofs,
+        options: Options,
+    ) -> MachineAgent<Self> {
+        let machine = Replacement::new(options.clone());
         let shell = Self {
             fleet: Fleet::with_gates(gates),
             ledger: Ledger::of_models(),
@@ -43,8 +50,9 @@ impl ReplacementShell {
             proofs,
             guards: GuardBook::default(),
             heard: false,
+            options,
         };
-        MachineAgent::new(Replacement::new(Options::default()), shell)
+        MachineAgent::new(machine, shell)
     }
 
     fn see(&mut self, machine: &mut Replacement, resource: Resource, barred: Option<Arc<CallError>>) {
@@ -82,7 +90,7 @@ impl Shell for ReplacementShell {
     }
 
     fn clock_set_back(&mut self, machine: &mut Replacement, set_back: SetBack) {
-        *machine = Replacement::new(Options { set_back: Some(set_back), ..Options::default() });
+        *machine = Replacement::new(Options { set_back: Some(set_back), ..self.options.clone() });
         self.guards.is_news = true;
     }
 

@@ -8,6 +8,7 @@ use lazaret_model::{
 };
 
 /// An approval of what is held as it is now.
+#[derive(Debug)]
 pub(super) struct Approved<'a> {
     /// How much it reached then.
     seen: Impact,
@@ -66,6 +67,9 @@ fn next_step(refusal: ApproverRefusal<'_>, author: Author<'_>, command: &str) ->
     match (refusal, author) {
         (ApproverRefusal::Author(author), _) => format!("another user than {author} has to run {command}"),
         (ApproverRefusal::Program(_), _) => format!("a person has to run {command}"),
+        (ApproverRefusal::Made(_), _) => format!(
+            "write the spec of its DeviceHealthPolicy again and delete it, so that it is made again; then another user has to run {command}"
+        ),
         (ApproverRefusal::Unknown, Author::User(_)) => {
             format!("write its spec again, then another user has to run {command}")
         }

@@ -2,23 +2,38 @@
 
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
-use lazaret_fleet::{Fleet, PodIx};
 use lazaret_invariant::invariant;
 use lazaret_model::{
     ConfirmAbove, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, Impact, Pod,
-    RuleRequest, Share, Taint, Timestamp,
+    RuleRequest, Share, Taint, Timestamp, patience,
 };
 
-use crate::patience;
+use crate::{Fleet, PodIx};
 
-/// Devices and pods that a rule reaches.
-#[derive(Debug, Default)]
-pub(super) struct Reach {
-    pub(super) devices: Vec<DeviceId>,
+/// Devices and pods that a rule, or a taint, reaches.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    /// Devices that have the taint.
+    pub devices: Vec<DeviceId>,
     /// Pods that would be evicted, with the device.
-    pub(super) users: Vec<(PodIx, DeviceId)>,
+    pub users: Vec<(PodIx, DeviceId)>,
     /// How many rules of a request are counted.
-    pub(super) rules: usize,
+    pub rules: usize,
+}
+
+impl Reach {
+    /// One more rule of the same request.
+    pub fn add_rule(&mut self, more: Self) {
+        self.devices.extend(more.devices);
+        self.users.extend(more.users);
+        self.rules += 1;
+    }
+
+    /// Each device once, when all rules are in.
+    pub fn finish(&mut self) {
+        self.devices.sort_unstable();
+        self.devices.dedup();
+    }
 }
 
 /// How much a rule reaches, whether it is held or not: the devices that it taints, and the pods that it evicts.
@@ -26,7 +41,7 @@ pub(super) struct Reach {
 pub fn impact(fleet: &Fleet, rule: &DeviceTaintRule) -> Impact {
     // DEVIATION(absent-selector): it selects no device.
     let Some(selector) = &rule.selector else { return Impact::default() };
-    measure(fleet, &reach(fleet, rule, selector), |_| true)
+    measure(fleet, &reach_of(fleet, rule, selector), |_| true)
 }
 
 /// How much these rules reach together.
@@ -36,17 +51,15 @@ pub fn impact_together<'a>(fleet: &Fleet, rules: impl Iterator<Item = &'a Device
     for rule in rules {
         // It selects no device.
         let Some(selector) = &rule.selector else { continue };
-        let more = reach(fleet, rule, selector);
-        all.devices.extend(more.devices);
-        all.users.extend(more.users);
+        all.add_rule(reach_of(fleet, rule, selector));
     }
-    all.devices.sort_unstable();
-    all.devices.dedup();
+    all.finish();
     measure(fleet, &all, |_| true)
 }
 
 /// The request that a rule was made by.
-pub(super) fn request_of(rule: &DeviceTaintRule) -> Option<&RuleRequest> {
+#[must_use]
+pub fn request_of(rule: &DeviceTaintRule) -> Option<&RuleRequest> {
     rule.review.as_ref()?.request.as_ref()
 }
 
@@ -59,7 +72,9 @@ pub(super) fn devices_of(fleet: &Fleet, guard: &DisruptionGuard, confirm: &Confi
     fleet.selection_of(guard.selector.as_ref().unwrap_or(&all)).published_count() as u64
 }
 
-pub(super) fn reach(fleet: &Fleet, rule: &DeviceTaintRule, selector: &DeviceSelector) -> Reach {
+/// The devices that a rule taints, and the pods that it evicts.
+#[must_use]
+pub fn reach_of(fleet: &Fleet, rule: &DeviceTaintRule, selector: &DeviceSelector) -> Reach {
     let selection = fleet.selection_of(selector);
     let published = selection.published().map(|device| device.id());
     let devices = published.chain(selection.unpublished().map(|(device, _)| device)).collect();
@@ -99,7 +114,8 @@ pub(super) fn leaves(fleet: &Fleet, at: PodIx) -> bool {
 }
 
 /// How much is reached of the devices that somebody selects.
-pub(super) fn measure(fleet: &Fleet, reach: &Reach, mut selects: impl FnMut(&DeviceId) -> bool) -> Impact {
+#[must_use]
+pub fn measure(fleet: &Fleet, reach: &Reach, mut selects: impl FnMut(&DeviceId) -> bool) -> Impact {
     let devices = reach.devices.iter().filter(|device| selects(device)).count() as u64;
     let (mut pods, mut namespaces) = (BTreeSet::new(), BTreeSet::new());
     for (pod, device) in &reach.users {
