@@ -91,7 +91,9 @@ impl Eviction {
         let mut expired = self.expired_condition(now, at);
         let mut held = self.held_condition(at);
         let names = self.names_of(now, at);
-        let evicting: Vec<Uid> = names.iter().cloned().collect();
+        // Each machine numbers pods in its own order.
+        let mut evicting: Vec<Uid> = names.iter().cloned().collect();
+        evicting.sort_unstable();
         let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
             return;
         };

@@ -175,6 +175,8 @@ impl RuleState {
         self.exact = self.records && self.is_said_to_be_complete();
         self.record = Record::default();
         self.verified = Verified::No;
+        // Another leader may have let it begin since.
+        self.begins = None;
         self.counted_until = Timestamp::from_millis(i64::MIN);
         self.marks.values_mut().for_each(|mark| mark.own = false);
         let known = status::existing(&self.rule);

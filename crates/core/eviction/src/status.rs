@@ -291,6 +291,8 @@ pub(crate) fn cut(problem: &str) -> Text {
 /// The status that the rule has.
 pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
     let find = |kind: &str| rule.conditions.iter().find(|condition| condition.kind == kind).cloned();
+    let mut evicting = rule.evicting.clone();
+    evicting.sort_unstable();
     Some(RuleStatus {
         condition: find(EVICTION_IN_PROGRESS)?,
         drained: find(DRAINED).unwrap_or_default(),
@@ -298,7 +300,7 @@ pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
         expired: find(DeviceTaintRule::EXPIRED),
         held: find(DeviceTaintRule::HELD),
         evictions: rule.evictions.unwrap_or_default(),
-        evicting: rule.evicting.clone(),
+        evicting,
         effective_since: rule.effective_since,
     })
 }

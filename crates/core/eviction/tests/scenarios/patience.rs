@@ -50,6 +50,31 @@ fn a_toleration_counts_from_when_a_held_rule_is_approved() {
     assert_eq!(rule.effective_since, Some(Timestamp::from_secs(1_000)), "a new leader goes by it");
 }
 
+/// Another leader had held it again and let it begin later.
+#[test]
+fn who_leads_again_does_not_go_by_when_the_rule_began_under_it_before() {
+    let confirm_above = Some(ConfirmAbove { pods: Some(0), ..ConfirmAbove::default() });
+    let mut world = world(DisruptionGuard { confirm_above, ..DisruptionGuard::default() });
+    world.apply(&format!("{RULE} author=alice"));
+    world.run_until(1_000_000);
+    let mut rule = lazaret_model::DeviceTaintRule::clone(world.fleet.rule("r").unwrap().rule);
+    let objects = objects::parse(&format!("{RULE} author=alice approved=9/9/9/bob"));
+    let lazaret_fleet::Input::Rule(approved) = objects else { panic!("no rule") };
+    rule.review = approved.review.clone();
+    world.feed(lazaret_fleet::Input::Rule(Arc::new(rule)));
+    world.run_until(1_010_000);
+    world.hear(Input::LostLeadership);
+    let mut rule = lazaret_model::DeviceTaintRule::clone(world.fleet.rule("r").unwrap().rule);
+    assert_eq!(rule.effective_since, Some(Timestamp::from_secs(1_000)));
+    rule.effective_since = Some(Timestamp::from_secs(1_040));
+    world.feed(lazaret_fleet::Input::Rule(Arc::new(rule)));
+    world.hear(Input::BecameLeader);
+    world.run_until(2_000_000);
+    assert_eq!(when(&world, "p0"), Some(1_100_000));
+    let rule = world.fleet.rule("r").unwrap().rule;
+    assert_eq!(rule.effective_since, Some(Timestamp::from_secs(1_040)));
+}
+
 #[test]
 fn a_new_leader_goes_by_the_status() {
     let mut world = world(DisruptionGuard::default());

@@ -77,6 +77,25 @@ fn a_leader_that_is_killed_at_any_step_leaves_an_exact_count() {
     }
 }
 
+/// Pods that were named stay, for the rule has expired. Each machine numbers pods in the order in which it got them.
+#[test]
+fn a_leader_that_got_pods_in_another_order_does_not_write_their_names_again() {
+    let mut world = World::new(recording());
+    pods(&mut world, 0, PODS);
+    world.apply(&format!("{PACED} expires=5"));
+    world.run_until(4_000);
+    let mut next = successor(&world, true);
+    next.run_until(20_000);
+    assert!(written(&next).2 > 1, "{:?}", next.log);
+    let mut third = World::follower(recording());
+    third.now = 30_000;
+    next.objects.values().rev().for_each(|input| third.feed(input.clone()));
+    third.hear(Input::BecameLeader);
+    third.run_until(90_000);
+    let statuses: Vec<&String> = third.log.iter().filter(|line| line.contains(" status evict ")).collect();
+    assert_eq!(statuses, Vec::<&String>::new());
+}
+
 /// The second leader is killed as well, with what it took over not written yet.
 #[test]
 fn what_two_leaders_did_is_counted_once() {
