@@ -8,7 +8,9 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSpec, ResourceClaim, Uid};
 
-use crate::{causes::Cause, preempt_turns::SavedPreemptions, search::SavedSearch};
+use crate::{
+    causes::Cause, preempt_turns::SavedPreemptions, search::SavedSearch, turn_limits::REMEMBERED_MAX,
+};
 
 /// The units of a turn: some ten milliseconds, about as much as one selector may cost. A pod of another namespace waits for several of them until
 /// it runs: before the decision, before its claim is written, and before it is bound.
@@ -17,12 +19,6 @@ pub const TURN_UNITS: u64 = 1_000_000;
 // DEVIATION(attempt-budget): Kubernetes gives up a node after 10 s by the clock, and begins anew.
 /// The units of an attempt: some seconds, after which the pod backs off. Results found until then are kept.
 pub const ATTEMPT_UNITS: u64 = 400 * TURN_UNITS;
-
-/// A turn that gets no further is followed by one twice as long, so often at most.
-pub(crate) const DOUBLINGS_MAX: u32 = 5;
-
-/// Attempts that are remembered; beyond them, the oldest begins anew.
-pub(crate) const REMEMBERED_MAX: usize = 64;
 
 /// An attempt that is not over.
 #[derive(Debug)]

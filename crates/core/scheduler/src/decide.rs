@@ -6,14 +6,15 @@ use lazaret_model::{Allocation, Text};
 
 use crate::{
     Claim, Pod,
-    budget::{DOUBLINGS_MAX, Unfinished},
+    budget::Unfinished,
     causes::Cause,
     claims,
     filter::skips_node_operations,
     flight::Flight,
     needs::{AssumedPlacement, Needs, Placement},
-    preempt::Preemption,
+    preempt::{Preemption, preemption_goes_on},
     state::{PodEntry, Scheduler},
+    turn_limits::DOUBLINGS_MAX,
     why::{ClaimProblem, PendingReason, Refusal, Verdict},
 };
 
@@ -100,8 +101,8 @@ impl Scheduler {
             }
             return;
         }
-        if let Some(verdict) = self.preemption_goes_on(ix, &pod).cloned() {
-            return self.fits_nowhere(ix, &pod, &needs, (verdict, None));
+        if let Some(verdict) = preemption_goes_on(self, ix, &pod).cloned() {
+            return fits_nowhere(self, ix, &pod, &needs, (verdict, None));
         }
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
         let by_labels = self.nodes.anti_affinity_terms().terms().next().is_some();
@@ -125,34 +126,8 @@ impl Scheduler {
                 self.happened(Cause::Neighbours);
                 self.send(ix, &pod, held);
             }
-            Err(verdict) => self.fits_nowhere(ix, &pod, &needs, (verdict, attempt)),
+            Err(verdict) => fits_nowhere(self, ix, &pod, &needs, (verdict, attempt)),
         }
-    }
-
-    /// The pod has no place. With the search for it, if that took several turns.
-    fn fits_nowhere(
-        &mut self,
-        ix: u32,
-        pod: &Arc<Pod>,
-        needs: &Needs,
-        (verdict, search): (Verdict, Option<Unfinished>),
-    ) {
-        let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
-        let spent = search.as_ref().map_or(0, |search| search.spent);
-        let Some((why, node)) = self.force(ix, pod, needs, verdict, spent) else { return };
-        // Nodes that were tried in an earlier turn may have changed.
-        let changed =
-            search.is_some_and(|search| self.verdict_cache.has_happened(why.causes(), &search.happened));
-        let why = Arc::new(why);
-        if changed && node.is_none() {
-            self.give_up(ix, pod, why, None);
-            return self.queue.retry(self.now, ix);
-        }
-        if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
-            self.verdict_cache.remember(pod, needs, &why, &why.message().into());
-            return self.give_up(ix, pod, why, None);
-        }
-        self.give_up(ix, pod, why, node);
     }
 
     /// Makes room by force for a pod that fits nowhere, if that helps; nothing where that goes on in the pod's next turn.
@@ -322,4 +297,30 @@ impl Scheduler {
             self.give_back(hindering[turn], pod);
         }
     }
+}
+
+/// The pod has no place. With the search for it, if that took several turns.
+fn fits_nowhere(
+    scheduler: &mut Scheduler,
+    ix: u32,
+    pod: &Arc<Pod>,
+    needs: &Needs,
+    (verdict, search): (Verdict, Option<Unfinished>),
+) {
+    let nominated = scheduler.pods.get(ix).and_then(|entry| entry.nominated);
+    let spent = search.as_ref().map_or(0, |search| search.spent);
+    let Some((why, node)) = scheduler.force(ix, pod, needs, verdict, spent) else { return };
+    // Nodes that were tried in an earlier turn may have changed.
+    let changed =
+        search.is_some_and(|search| scheduler.verdict_cache.has_happened(why.causes(), &search.happened));
+    let why = Arc::new(why);
+    if changed && node.is_none() {
+        scheduler.give_up(ix, pod, why, None);
+        return scheduler.queue.retry(scheduler.now, ix);
+    }
+    if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
+        scheduler.verdict_cache.remember(pod, needs, &why, &why.message().into());
+        return scheduler.give_up(ix, pod, why, None);
+    }
+    scheduler.give_up(ix, pod, why, node);
 }

@@ -60,6 +60,7 @@ mod share;
 mod shares;
 mod state;
 mod terms;
+mod turn_limits;
 mod turns;
 mod verdict_cache;
 mod victims;

@@ -13,9 +13,9 @@ use crate::{
     effect::{EffectKind, EventKind, Evict},
     needs::Needs,
     outbox::Purpose,
-    preempt_turns::{PreemptionProgress, SavedPreemption},
+    preempt_turns::{Candidate, PreemptionProgress, SavedPreemption},
     state::Scheduler,
-    victims::{Candidate, PreemptionResult},
+    victims::PreemptionResult,
     why::{PendingReason, Verdict},
 };
 
@@ -59,7 +59,7 @@ impl Scheduler {
             return Preemption::Nobody(no_victims_message(order.len(), 0, order.len()));
         }
         let enough = (order.len() * CANDIDATES_PERCENT / 100).max(CANDIDATES_MIN);
-        let is_current = self.preemption_goes_on(ix, pod).is_some();
+        let is_current = preemption_goes_on(self, ix, pod).is_some();
         let resumed = self.unfinished.preemptions.resume(ix, is_current);
         let mut progress = resumed.unwrap_or_else(|| {
             PreemptionProgress::begin(self.start + core::mem::take(&mut self.preempt_from), spent)
@@ -70,7 +70,7 @@ impl Scheduler {
             let result = self.candidate(ix, pod, needs, node);
             // Without all searches that it takes, more pods would leave than need be.
             if self.allocator.is_out_of_work() {
-                match self.interrupt_preemption(ix, pod, verdict, progress, before) {
+                match interrupt_preemption(self, ix, pod, verdict, progress, before) {
                     Ok(()) => return Preemption::GoesOn,
                     Err(ended) => progress = ended,
                 }
@@ -90,60 +90,11 @@ impl Scheduler {
             }
         }
         let PreemptionProgress { candidates, unhelpful, helpless, .. } = progress;
-        let is_there = |candidate: &Candidate| self.are_there(candidate);
+        let is_there = |candidate: &Candidate| are_there(self, candidate);
         match candidates.into_iter().filter(is_there).min_by_key(Candidate::cost) {
             Some(candidate) => Preemption::Node(self.evict_for(ix, pod, candidate)),
             None => Preemption::Nobody(no_victims_message(order.len(), unhelpful, helpless)),
         }
-    }
-
-    /// Why a pod fits nowhere, if that was found in an earlier turn and is still so, and the search for pods to evict goes on.
-    pub(crate) fn preemption_goes_on(&self, ix: u32, pod: &Pod) -> Option<&Verdict> {
-        let saved = self.unfinished.preemptions.get(ix)?;
-        let causes = PendingReason::of(saved.verdict.clone()).causes();
-        let is_current = saved.uid == pod.uid
-            && saved.nodes_revision == self.nodes.revision()
-            && !self.verdict_cache.has_happened(causes, &saved.happened);
-        is_current.then_some(&saved.verdict)
-    }
-
-    /// The turn is over. Gives the progress back where the attempt is over as well. `before`: how far it was when the turn began, and what
-    /// had been spent and learnt.
-    fn interrupt_preemption(
-        &mut self,
-        ix: u32,
-        pod: &Pod,
-        verdict: &Verdict,
-        mut progress: PreemptionProgress,
-        before: (usize, u64, u64),
-    ) -> Result<(), PreemptionProgress> {
-        let (at, spent, learnt) = before;
-        progress.spent = progress.spent.saturating_add(self.allocator.spent() - spent);
-        progress.turn_is_over(progress.at > at || self.allocator.learnt() != learnt);
-        if progress.spent >= self.options.attempt_units {
-            // One node that takes all of it does not keep the others from being looked at.
-            let looked_at = progress.from + progress.at.max(1);
-            self.preempt_from = looked_at.saturating_sub(self.start);
-            return Err(progress);
-        }
-        let saved = SavedPreemption {
-            uid: pod.uid.clone(),
-            nodes_revision: self.nodes.revision(),
-            happened: self.verdict_cache.happened(),
-            verdict: verdict.clone(),
-            progress,
-        };
-        self.unfinished.preemptions.save(ix, saved);
-        Ok(())
-    }
-
-    /// Whether the pods that would leave are still on their node, and stay unless they are evicted.
-    fn are_there(&self, candidate: &Candidate) -> bool {
-        let Some(state) = self.nodes.get(candidate.node) else { return false };
-        candidate.victims.iter().all(|(ix, pod)| {
-            let is_it = |(other, known): &&(u32, Arc<Pod>)| other == ix && known.uid == pod.uid;
-            state.pods.iter().find(is_it).is_some_and(|(_, known)| !self.is_leaving(*ix, known))
-        })
     }
 
     /// Whether pods are leaving for it already.
@@ -179,6 +130,55 @@ impl Scheduler {
         self.set_nominated(ix, Some(&node));
         node
     }
+}
+
+/// Why a pod fits nowhere, if that was found in an earlier turn and is still so, and the search for pods to evict goes on.
+pub(crate) fn preemption_goes_on<'a>(scheduler: &'a Scheduler, ix: u32, pod: &Pod) -> Option<&'a Verdict> {
+    let saved = scheduler.unfinished.preemptions.get(ix)?;
+    let causes = PendingReason::of(saved.verdict.clone()).causes();
+    let is_current = saved.uid == pod.uid
+        && saved.nodes_revision == scheduler.nodes.revision()
+        && !scheduler.verdict_cache.has_happened(causes, &saved.happened);
+    is_current.then_some(&saved.verdict)
+}
+
+/// The turn is over. Gives the progress back where the attempt is over as well. `before`: how far it was when the turn began, and what
+/// had been spent and learnt.
+fn interrupt_preemption(
+    scheduler: &mut Scheduler,
+    ix: u32,
+    pod: &Pod,
+    verdict: &Verdict,
+    mut progress: PreemptionProgress,
+    before: (usize, u64, u64),
+) -> Result<(), PreemptionProgress> {
+    let (at, spent, learnt) = before;
+    progress.spent = progress.spent.saturating_add(scheduler.allocator.spent() - spent);
+    progress.turn_is_over(progress.at > at || scheduler.allocator.learnt() != learnt);
+    if progress.spent >= scheduler.options.attempt_units {
+        // One node that takes all of it does not keep the others from being looked at.
+        let looked_at = progress.from + progress.at.max(1);
+        scheduler.preempt_from = looked_at.saturating_sub(scheduler.start);
+        return Err(progress);
+    }
+    let saved = SavedPreemption {
+        uid: pod.uid.clone(),
+        nodes_revision: scheduler.nodes.revision(),
+        happened: scheduler.verdict_cache.happened(),
+        verdict: verdict.clone(),
+        progress,
+    };
+    scheduler.unfinished.preemptions.save(ix, saved);
+    Ok(())
+}
+
+/// Whether the pods that would leave are still on their node, and stay unless they are evicted.
+fn are_there(scheduler: &Scheduler, candidate: &Candidate) -> bool {
+    let Some(state) = scheduler.nodes.get(candidate.node) else { return false };
+    candidate.victims.iter().all(|(ix, pod)| {
+        let is_it = |(other, known): &&(u32, Arc<Pod>)| other == ix && known.uid == pod.uid;
+        state.pods.iter().find(is_it).is_some_and(|(_, known)| !scheduler.is_leaving(*ix, known))
+    })
 }
 
 fn no_victims_message(nodes: usize, unhelpful: usize, helpless: usize) -> String {

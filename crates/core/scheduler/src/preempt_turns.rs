@@ -1,15 +1,45 @@
 //! A search for pods to evict that takes more than a turn: it goes on where it stopped, within the budget of the pod's attempt.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::cmp::Reverse;
 
-use lazaret_model::Uid;
+use lazaret_model::{Timestamp, Uid};
 
 use crate::{
-    budget::{DOUBLINGS_MAX, REMEMBERED_MAX},
+    Pod,
     causes::Cause,
-    victims::Candidate,
+    turn_limits::{DOUBLINGS_MAX, REMEMBERED_MAX},
     why::Verdict,
 };
+
+/// A node on which the pod would fit, and the pods that would have to leave.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) node: u32,
+    pub(crate) victims: Vec<(u32, Arc<Pod>)>,
+    pub(crate) violations: usize,
+}
+
+/// The less the better: budgets broken, the highest priority that leaves, all priorities, pods, and the shorter the most
+/// important of them have been running.
+pub(crate) type Cost = (usize, i32, i64, usize, Reverse<Timestamp>);
+
+impl Candidate {
+    pub(crate) fn cost(&self) -> Cost {
+        let priority = |pod: &Pod| pod.spec.priority;
+        let highest = self.victims.iter().map(|(_, pod)| priority(pod)).max().unwrap_or(i32::MIN);
+        // Each counts, be its priority negative.
+        let sum = self.victims.iter().map(|(_, pod)| i64::from(priority(pod)) - i64::from(i32::MIN)).sum();
+        let important = self.victims.iter().filter(|(_, pod)| priority(pod) == highest);
+        let earliest = important.map(|(_, pod)| started(pod)).min().unwrap_or(Timestamp::EPOCH);
+        (self.violations, highest, sum, self.victims.len(), Reverse(earliest))
+    }
+}
+
+/// Since when a pod runs, or waits for that.
+pub(crate) fn started(pod: &Pod) -> Timestamp {
+    pod.started.unwrap_or(pod.created)
+}
 
 /// How far a search through the nodes is.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use core::cmp::Reverse;
 use lazaret_allocator::TimedTolerations;
 use lazaret_fleet as fleet;
 use lazaret_invariant::invariant;
-use lazaret_model::{ObjectKey, ResourceClaim, Timestamp, Uid};
+use lazaret_model::{ObjectKey, ResourceClaim, Uid};
 
 use crate::{
     Budget, Pod, claims,
@@ -19,6 +19,7 @@ use crate::{
     needs::Needs,
     nodes::NodeState,
     pod_affinity::{AffinityCounts, PodLocations},
+    preempt_turns::{Candidate, started},
     share::ShareIds,
     state::Scheduler,
     terms,
@@ -26,34 +27,6 @@ use crate::{
 
 /// The units that it takes to think of a node with or without a pod.
 const UNITS_PER_POD: u64 = 10;
-
-/// A node on which the pod would fit, and the pods that would have to leave.
-#[derive(Debug)]
-pub(crate) struct Candidate {
-    pub(crate) node: u32,
-    pub(crate) victims: Vec<(u32, Arc<Pod>)>,
-    violations: usize,
-}
-
-/// The less the better: budgets broken, the highest priority that leaves, all priorities, pods, and the shorter the most
-/// important of them have been running.
-pub(crate) type Cost = (usize, i32, i64, usize, Reverse<Timestamp>);
-
-impl Candidate {
-    pub(crate) fn cost(&self) -> Cost {
-        let priority = |pod: &Pod| pod.spec.priority;
-        let highest = self.victims.iter().map(|(_, pod)| priority(pod)).max().unwrap_or(i32::MIN);
-        // Each counts, be its priority negative.
-        let sum = self.victims.iter().map(|(_, pod)| i64::from(priority(pod)) - i64::from(i32::MIN)).sum();
-        let important = self.victims.iter().filter(|(_, pod)| priority(pod) == highest);
-        let earliest = important.map(|(_, pod)| started(pod)).min().unwrap_or(Timestamp::EPOCH);
-        (self.violations, highest, sum, self.victims.len(), Reverse(earliest))
-    }
-}
-
-fn started(pod: &Pod) -> Timestamp {
-    pod.started.unwrap_or(pod.created)
-}
 
 /// The result for one node.
 #[derive(Debug)]

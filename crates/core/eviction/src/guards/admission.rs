@@ -60,13 +60,15 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// How what the guard keeps goes on, in the words that a wait has everywhere.
+    /// How the wait for the guard ends, in the words that it has everywhere.
     fn write_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ends = wait(&Facts::Eviction { reason: self.why.name(), message: &self.message });
-        match ends.end {
-            End::GuardResumed | End::GuardReset => write!(f, "run `{}`", ends.ends),
-            End::WindowOpens => f.write_str("wait for the next window"),
-            _ => f.write_str(&ends.ends),
+        if matches!(ends.end, End::GuardResumed | End::GuardReset) {
+            write!(f, "run `{}`", ends.ends)
+        } else if ends.end == End::WindowOpens {
+            f.write_str("wait for the next window")
+        } else {
+            f.write_str(&ends.ends)
         }
     }
 }

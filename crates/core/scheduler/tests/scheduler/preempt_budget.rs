@@ -90,7 +90,7 @@ fn each_turn_of_the_search_is_bounded_and_it_comes_to_its_end() {
     panic!("the pods that are in the way are not evicted");
 }
 
-/// The budget of an attempt is one for both searches. What is not finished then goes on after a pause.
+/// The budget of an attempt is one for both searches. A search that is not finished then goes on after a pause.
 #[test]
 fn an_attempt_that_is_over_goes_on_after_a_pause() {
     let mut world = world(2, 3);
