@@ -25,7 +25,7 @@ fn as_user(api: &Api, name: &str) -> Api {
     Api { server: api.server.clone(), user: User { name: name.into(), groups, ..User::default() } }
 }
 
-/// What is made for the incident `i`, unless another is named.
+/// A rule or a policy that is made for an incident.
 fn made(name: &str, incident: &str) -> Value {
     let owner =
         json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceIncident", "name": incident, "uid": "u"});

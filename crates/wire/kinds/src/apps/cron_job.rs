@@ -108,7 +108,7 @@ impl Rules for CronJob {
     }
 }
 
-/// Checks a cron job. What an earlier version stored may stay.
+/// Checks a cron job. A zone that an earlier version stored may stay.
 fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = &object["spec"];
     let path = Path::root("spec");

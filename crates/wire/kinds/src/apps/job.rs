@@ -163,7 +163,7 @@ impl Rules for Job {
     }
 }
 
-/// What the spec of a job says beside its pods and their selector, also in the template of a job.
+/// Checks the spec of a job beside its pods and their selector, also in the template of a job.
 pub(super) fn validate_spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     for field in NOT_NEGATIVE {
         if number(spec, field) < 0 {

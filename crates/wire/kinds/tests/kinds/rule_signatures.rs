@@ -80,7 +80,7 @@ fn compiled_rules_are_signed_by_everybody_but_the_controller_that_compiles() {
     assert_eq!(own["metadata"]["annotations"][WRITTEN_BY], compiler);
 }
 
-/// What the controller of health makes for an incident has the author of the incident's policy, and no other user may say so.
+/// A rule that the controller of health makes for an incident has the author of the incident's policy, and no other user may say so.
 #[test]
 fn what_a_controller_makes_for_an_author_has_that_author() {
     let health = "system:lazaret:device-health";
