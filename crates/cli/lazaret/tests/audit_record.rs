@@ -314,7 +314,13 @@ fn each_kind_is_read_by_those_who_may_list_it() {
     assert_eq!(objects, ["DisruptionGuard/fleet"]);
     assert_eq!(
         page["withheld"],
-        json!(["deviceincidents", "devicetaintpolicies", "devicetaintrules", "events"])
+        json!([
+            "deviceincidents",
+            "devicetaintpolicies",
+            "devicetaintrules",
+            "events",
+            "resourceslicepatches"
+        ])
     );
     assert!(up.try_send_as(None, "GET", "/lazaret/audit?after=x", &Value::Null).is_err());
     assert!(up.try_send_as(None, "DELETE", AUDIT, &Value::Null).is_err(), "nobody takes anything back");

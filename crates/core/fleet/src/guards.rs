@@ -110,7 +110,7 @@ pub struct Guards {
     holds: Holds,
 }
 
-/// What is held until it is approved, as far as somebody asked for it.
+/// Rules and taints that are held until they are approved, as far as somebody asked for them.
 #[derive(Debug, Default)]
 struct Holds {
     /// The revision of the fleet that the rest is about.

@@ -1,4 +1,4 @@
-//! What guards hold until it is approved: rules, and taints of drivers and patches, that reach more than a guard permits. Evictions and
+//! Rules, and taints of drivers and patches, that reach more than a guard permits: they are held until they are approved. Evictions and
 //! replacements ask the same functions.
 
 mod reach;

@@ -59,4 +59,4 @@ pub use unprepare::{
     awaiting_to_text, read_awaiting, read_classic_node_report, read_node_report, read_unprepared,
     unprepared_to_text,
 };
-pub use zones::window;
+pub use zones::{is_zone, window};

@@ -35,6 +35,12 @@ pub fn window(start: &str, duration: &str, zone: &str) -> Result<Window, WindowE
     }
 }
 
+/// Whether a time zone of this name is in the IANA database, spelled so.
+#[must_use]
+pub fn is_zone(name: &str) -> bool {
+    name == "UTC" || find(name).is_some()
+}
+
 /// A browser makes plans, which do not look at windows: it is not made to load the database, and any name stands for UTC there.
 #[cfg(target_family = "wasm")]
 fn find(_name: &str) -> Option<Zone> {

@@ -25,6 +25,8 @@ pub enum FieldProblem {
     Invalid(Value, String),
     /// It stands twice.
     Duplicate(Value),
+    /// It stands twice, where something else has to be unique.
+    NotUnique(Value, String),
     /// Not one of the values that exist.
     NotSupported(Value, Vec<String>),
     /// The fields of the object do not go together.
@@ -50,7 +52,7 @@ impl FieldError {
         match self.problem {
             FieldProblem::Required(_) => "FieldValueRequired",
             FieldProblem::Invalid(..) | FieldProblem::Unfit(_) => "FieldValueInvalid",
-            FieldProblem::Duplicate(_) => "FieldValueDuplicate",
+            FieldProblem::Duplicate(_) | FieldProblem::NotUnique(..) => "FieldValueDuplicate",
             FieldProblem::NotSupported(..) => "FieldValueNotSupported",
             FieldProblem::Forbidden(_) => "FieldValueForbidden",
             FieldProblem::TooLong(_) => "FieldValueTooLong",
@@ -84,6 +86,7 @@ impl fmt::Display for FieldProblem {
             Self::Invalid(value, text) => detail(f, &format!("Invalid value: {value}"), text),
             Self::Unfit(text) => detail(f, "Invalid value", text),
             Self::Duplicate(value) => write!(f, "Duplicate value: {value}"),
+            Self::NotUnique(value, text) => detail(f, &format!("Duplicate value: {value}"), text),
             Self::NotSupported(value, known) => {
                 let known: Vec<String> = known.iter().map(|name| format!("{name:?}")).collect();
                 detail(

@@ -3,7 +3,7 @@
 //! One write gives a few records of a few hundred bytes each. Texts of clients are cut, so that no client can write a large record.
 
 use lazaret_json::{Value, json};
-use lazaret_model::{APPROVAL, APPROVED_BY};
+use lazaret_model::{APPROVAL, APPROVED_BY, TAINT_APPROVALS, TAINT_APPROVALS_MAX};
 
 use crate::{OWN_GROUP, controllers::controller_name};
 
@@ -11,6 +11,8 @@ use crate::{OWN_GROUP, controllers::controller_name};
 const TEXT_BYTES_MAX: usize = 1_024;
 /// Bytes of an approval that is read.
 const APPROVAL_BYTES_MAX: usize = 4_096;
+/// Bytes of the approvals of taints that are read.
+const TAINT_APPROVALS_BYTES_MAX: usize = 64 * 1_024;
 /// Since when a breaker that was tripped is not, by a person's word.
 const BREAKER_RESET: &str = "lazaret.dev/breaker-reset";
 /// The annotation with the reason of a taint or a guard, set by its author.
@@ -21,12 +23,13 @@ const EVICTED: &str = "DeviceTaintManagerEviction";
 const GUARD_BLOCKS: [&str; 4] = ["Held", "Paused", "Breaker", "Window"];
 
 /// Kinds whose writes are recorded, as group and plural.
-pub const RECORDED: [(&str, &str); 5] = [
+pub const RECORDED: [(&str, &str); 6] = [
     (OWN_GROUP, "deviceincidents"),
     (OWN_GROUP, "disruptionguards"),
     (OWN_GROUP, "devicetaintpolicies"),
     ("resource.k8s.io", "devicetaintrules"),
     ("", "events"),
+    ("resource.k8s.io", "resourceslicepatches"),
 ];
 
 /// A write of one object.
@@ -53,6 +56,7 @@ pub fn records(write: RecordedWrite<'_>) -> Vec<Value> {
         "devicetaintrules" => of_rule(write, "DeviceTaintRule"),
         "devicetaintpolicies" => of_rule(write, "DeviceTaintPolicy"),
         "events" => of_event(write),
+        "resourceslicepatches" => of_patch(write),
         _ => Vec::new(),
     }
 }
@@ -226,6 +230,14 @@ fn of_guard(write: RecordedWrite<'_>) -> Vec<Value> {
         }
         (true, false) | (false, false) | (true, true) => {}
     }
+    for said in new_taint_approvals(write) {
+        let (driver, by) = (text_of(&said["driver"]), text_of(&said["by"]));
+        let by = if by.is_empty() { write.user } else { by };
+        let taint = taint_words(text_of(&said["key"]), text_of(&said["value"]), "NoExecute");
+        let text =
+            format!("taint {taint} of driver {driver} approved by {by} in guard {name} for {}", reach(&said));
+        add("TaintApproved", text, &said["reason"]);
+    }
     if write.new.is_none() {
         add("GuardRemoved", format!("guard {name} removed"), &Value::Null);
     }
@@ -262,17 +274,8 @@ fn of_rule(write: RecordedWrite<'_>, kind: &str) -> Vec<Value> {
             add("TaintSet", tainted(), annotation(rule, REASON));
         }
     }
-    let (was, is) = write.both(|rule| annotation(rule, APPROVAL));
-    if write.old.is_some() && was != is && is.is_string() {
-        let by = text_of(annotation(rule, APPROVED_BY));
-        let by = if by.is_empty() { write.user } else { by };
-        let said = approval(text_of(is));
-        let seen = |what: &str| said[what].as_u64().unwrap_or_default();
-        let (pods, namespaces, devices) = (seen("pods"), seen("namespaces"), seen("devices"));
-        let text = format!(
-            "rule {name} approved by {by} for {pods} pods in {namespaces} namespaces and {devices} devices"
-        );
-        add("RuleApproved", text, &said["reason"]);
+    if let Some((said, by)) = new_approval(write) {
+        add("RuleApproved", format!("rule {name} approved by {by} for {}", reach(&said)), &said["reason"]);
     }
     for (kind, begun, ended) in [
         ("Held", "RuleHeld", "RuleReleased"),
@@ -296,6 +299,60 @@ fn of_rule(write: RecordedWrite<'_>, kind: &str) -> Vec<Value> {
         }
     }
     records
+}
+
+fn of_patch(write: RecordedWrite<'_>) -> Vec<Value> {
+    let Some((said, by)) = new_approval(write) else { return Vec::new() };
+    let patch = write.object();
+    let name = text_of(&patch["metadata"]["name"]);
+    let text = format!("patch {name} approved by {by} for {}", reach(&said));
+    let mut record = write.record("PatchApproved", "ResourceSlicePatch", &text);
+    set_field(&mut record, "reason", &said["reason"]);
+    let devices = &patch["spec"]["devices"];
+    if let Some(selector) =
+        ["deviceSelector", "filter"].iter().map(|field| &devices[*field]).find(|one| one.is_object())
+    {
+        record["selector"] = selector.clone();
+    }
+    vec![record]
+}
+
+// ---- approvals
+
+/// An approval of a rule or a patch that is new with a write, and whose it is.
+fn new_approval(write: RecordedWrite<'_>) -> Option<(Value, &str)> {
+    let (was, is) = write.both(|object| annotation(object, APPROVAL));
+    if write.old.is_none() || was == is || !is.is_string() {
+        return None;
+    }
+    let by = text_of(annotation(write.object(), APPROVED_BY));
+    Some((approval(text_of(is)), if by.is_empty() { write.user } else { by }))
+}
+
+/// The approvals of drivers' taints that are new with a write of a guard, as the server signed them.
+fn new_taint_approvals(write: RecordedWrite<'_>) -> Vec<Value> {
+    let (was, is) = write.both(|guard| annotation(guard, TAINT_APPROVALS));
+    let read = |text: &Value| -> Vec<Value> {
+        let text = text_of(text);
+        let is_short = text.len() <= TAINT_APPROVALS_BYTES_MAX;
+        is_short.then(|| serde_json::from_str(text).ok()).flatten().unwrap_or_default()
+    };
+    if was == is {
+        return Vec::new();
+    }
+    let known = read(was);
+    read(is)
+        .into_iter()
+        .take(TAINT_APPROVALS_MAX)
+        .filter(|one| one.is_object() && !known.contains(one))
+        .collect()
+}
+
+/// How much an approval says to have seen.
+fn reach(said: &Value) -> String {
+    let seen = |what: &str| said[what].as_u64().unwrap_or_default();
+    let (pods, namespaces, devices) = (seen("pods"), seen("namespaces"), seen("devices"));
+    format!("{pods} pods in {namespaces} namespaces and {devices} devices")
 }
 
 /// The fields of an approval. Any user may write annotations: text that is no approval has none.
@@ -330,7 +387,10 @@ fn selected(rule: &Value) -> String {
 
 fn taint(rule: &Value) -> String {
     let taint = &rule["spec"]["taint"];
-    let (key, value, effect) = (text_of(&taint["key"]), text_of(&taint["value"]), text_of(&taint["effect"]));
+    taint_words(text_of(&taint["key"]), text_of(&taint["value"]), text_of(&taint["effect"]))
+}
+
+fn taint_words(key: &str, value: &str, effect: &str) -> String {
     if value.is_empty() { format!("{key}:{effect}") } else { format!("{key}={value}:{effect}") }
 }
 

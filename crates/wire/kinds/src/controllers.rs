@@ -4,6 +4,8 @@
 const CONTROL_PLANE: &str = "system:lazaret";
 /// The controller that makes rules of policies.
 const COMPILER: &str = "device-taint-policies";
+/// The controller that makes rules and policies of incidents.
+const HEALTH: &str = "device-health";
 
 /// The name of the user as which a controller writes; without a name, of the one that reads for all.
 #[must_use]
@@ -23,6 +25,11 @@ pub fn controller_name(user: &str) -> Option<&str> {
 /// Whether a user compiles policies to rules.
 pub(crate) fn compiles_policies(user: &str) -> bool {
     controller_name(user) == Some(COMPILER)
+}
+
+/// Whether a user makes rules and policies that the author of a health policy wants.
+pub(crate) fn makes_rules_for_policies(user: &str) -> bool {
+    controller_name(user) == Some(HEALTH)
 }
 
 #[cfg(test)]

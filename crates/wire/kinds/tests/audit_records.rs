@@ -158,6 +158,41 @@ fn rules_are_set_held_approved_released_and_removed() {
 }
 
 #[test]
+fn approvals_of_patches_and_of_drivers_taints_are_recorded_with_the_name_that_the_server_wrote() {
+    let patch = |annotations: Value| json!({"metadata": {"name": "fix", "uid": "u", "annotations": annotations}, "spec": {"devices": {"driver": "d"}}});
+    let approval = json!({"pods": 5, "namespaces": 1, "devices": 2, "reason": "planned"}).to_string();
+    let new = patch(Value::Null);
+    let approved = patch(json!({"lazaret.dev/approval": approval, "lazaret.dev/approved-by": "bob"}));
+    let said =
+        "PatchApproved bob: patch fix approved by bob for 5 pods in 1 namespaces and 2 devices [planned]";
+    assert_eq!(lines(&of("resourceslicepatches", "bob", Some(&new), Some(&approved))), [said]);
+    assert_eq!(lines(&of("resourceslicepatches", "eve", Some(&approved), Some(&approved))), [""; 0]);
+    assert_eq!(
+        lines(&of("resourceslicepatches", "eve", None, Some(&approved))),
+        [""; 0],
+        "none is born approved"
+    );
+
+    let guard = |approvals: &Value| json!({"metadata": {"name": "g", "uid": "u", "annotations": {"lazaret.dev/taint-approvals": approvals.to_string()}}, "spec": {}});
+    let one = |value: &str, by: &str| json!({"driver": "d", "key": "k", "value": value, "pods": 5, "namespaces": 1, "devices": 2, "reason": "seen", "by": by});
+    let (none, first) = (guard(&json!([])), guard(&json!([one("v", "bob")])));
+    let both = guard(&json!([one("v", "bob"), one("w", "ada")]));
+    let line = |value: &str, by: &str| {
+        format!(
+            "TaintApproved ada: taint k={value}:NoExecute of driver d approved by {by} in guard g for 5 pods in 1 namespaces and 2 devices [seen]"
+        )
+    };
+    let guards = |old, new| lines(&of("disruptionguards", "ada", Some(old), Some(new)));
+    assert_eq!(guards(&none, &both), [line("v", "bob"), line("w", "ada")]);
+    assert_eq!(guards(&first, &both), [line("w", "ada")]);
+    assert_eq!(guards(&both, &first), [""; 0], "one that goes was recorded");
+    for text in ["{}", "[1, null, [], \"x\"]", "no JSON", &"[".repeat(100_000)] {
+        let forged = json!({"metadata": {"name": "g", "annotations": {"lazaret.dev/taint-approvals": text}}, "spec": {}});
+        assert_eq!(lines(&of("disruptionguards", "ada", Some(&none), Some(&forged))), [""; 0]);
+    }
+}
+
+#[test]
 fn what_controllers_make_for_others_is_told_by_those_and_what_people_make_is_not_hidden() {
     let mut owned = rule("NoExecute", "False", Value::Null);
     owned["metadata"]["ownerReferences"] = json!([{"kind": "DeviceIncident", "controller": true}]);

@@ -30,15 +30,15 @@ impl World {
         core.mutant = *mutant;
         if core.guards != controllers[number].guards {
             core.guards.clone_from(&controllers[number].guards);
-            let mut told = core.guards.clone();
+            let mut guards = core.guards.clone();
             match core.mutant {
-                Some(Mutant::UnguardedReplacement) => told.clear(),
+                Some(Mutant::UnguardedReplacement) => guards.clear(),
                 Some(Mutant::UnapprovedReplacement) => {
-                    told.iter_mut().for_each(|guard| Arc::make_mut(guard).confirm_above = None);
+                    guards.iter_mut().for_each(|guard| Arc::make_mut(guard).confirm_above = None);
                 }
                 Some(_) | None => {}
             }
-            core.core.tell(Input::Guards(told));
+            core.core.tell(Input::Guards(guards));
         }
         let mut ear = SchedulerInputs { core, api, gaps };
         let progress = progress.get_or_insert_with(|| ear.begin(gaps.began, watches.began(number)));

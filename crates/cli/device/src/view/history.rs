@@ -134,6 +134,10 @@ pub enum What {
     RuleReleased,
     /// A person approved a rule.
     RuleApproved,
+    /// A person approved a ResourceSlicePatch.
+    PatchApproved,
+    /// A person approved evictions because of a driver's taint.
+    TaintApproved,
     /// A rule applies no more, because its time is over.
     RuleExpired,
     /// A guard keeps evictions of a rule from beginning.

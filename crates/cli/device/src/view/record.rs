@@ -73,6 +73,8 @@ pub fn cloud_event(entry: &Entry) -> Value {
         What::RuleHeld => "dev.lazaret.rule.held",
         What::RuleReleased => "dev.lazaret.rule.released",
         What::RuleApproved => "dev.lazaret.rule.approved",
+        What::PatchApproved => "dev.lazaret.patch.approved",
+        What::TaintApproved => "dev.lazaret.taint.approved",
         What::RuleExpired => "dev.lazaret.rule.expired",
         What::EvictionBlocked => "dev.lazaret.eviction.blocked",
         What::EvictionUnblocked => "dev.lazaret.eviction.unblocked",

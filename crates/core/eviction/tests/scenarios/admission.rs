@@ -148,7 +148,7 @@ fn a_guard_that_wants_approval_refuses_the_rule_that_reaches_further() {
     assert_eq!(
         asked(&mut world, &[above(0)], "rule r device=d3 taint=k=v:NoExecute@0"),
         None,
-        "nobody leaves"
+        "no pod leaves"
     );
 }
 

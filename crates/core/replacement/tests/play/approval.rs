@@ -1,8 +1,8 @@
-//! Guards that want approval: a taint that reaches further than they permit replaces no pod before it is approved, whoever set it.
+//! Guards that want approval: a taint that reaches further than they permit replaces no pod before it is approved, by a driver, a patch or a rule.
 
 use std::sync::Arc;
 
-use lazaret_fleet::Input as Told;
+use lazaret_fleet::Input as FleetInput;
 use lazaret_model::{
     Approval, Approvers, ConfirmAbove, DevicePatch, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect,
     Impact, ResourceSlicePatch, Review, Taint, TaintApproval, TaintHold, TaintedBy,
@@ -38,8 +38,8 @@ fn play(guard: &DisruptionGuard) -> Play {
     play
 }
 
-fn tell(play: &mut Play, told: Told) {
-    play.fleet.apply(told);
+fn apply(play: &mut Play, input: FleetInput) {
+    play.fleet.apply(input);
     let changes = play.fleet.take_changes();
     play.machine.tell_devices(&play.fleet, &changes);
 }
@@ -106,7 +106,7 @@ fn a_patch_above_the_limit_replaces_no_pod_until_another_approves_it() {
             ..Approval::default()
         });
         let review = Review { written_by: Some("alice".into()), approval, ..Review::default() };
-        Told::Patch(Arc::new(ResourceSlicePatch {
+        FleetInput::Patch(Arc::new(ResourceSlicePatch {
             name: "fix".into(),
             uid: "uid-fix".into(),
             generation: 1,
@@ -117,12 +117,12 @@ fn a_patch_above_the_limit_replaces_no_pod_until_another_approves_it() {
         }))
     };
     for (by, until) in [(None, 60), (Some("alice"), 70)] {
-        tell(&mut play, patch(by));
+        apply(&mut play, patch(by));
         play.until(until);
         assert_eq!(play.done, [""; 0]);
     }
     assert!(message(&play).contains("another user than alice has to run kubectl device approve fix"));
-    tell(&mut play, patch(Some("bob")));
+    apply(&mut play, patch(Some("bob")));
     play.until(80);
     assert!(play.done[0].contains("release"), "{:?}", play.done);
 }
@@ -139,14 +139,14 @@ fn a_rule_above_the_limit_replaces_no_pod_before_its_status_says_that_it_is_held
         taint: ecc(),
         ..DeviceTaintRule::default()
     };
-    tell(&mut play, Told::Rule(Arc::new(rule.clone())));
+    apply(&mut play, FleetInput::Rule(Arc::new(rule.clone())));
     play.until(60);
     assert_eq!(play.done, [""; 0]);
     assert!(message(&play).ends_with("wants approval above 0 pods; kubectl device approve r"));
     let approval =
         Approval { uid: "uid-r".into(), generation: 1, seen: SEEN, by: None, ..Approval::default() };
     let review = Review { approval: Some(approval), ..Review::default() };
-    tell(&mut play, Told::Rule(Arc::new(DeviceTaintRule { review: Some(Box::new(review)), ..rule })));
+    apply(&mut play, FleetInput::Rule(Arc::new(DeviceTaintRule { review: Some(Box::new(review)), ..rule })));
     play.until(70);
     assert!(play.done[0].contains("release"), "{:?}", play.done);
 }

@@ -48,7 +48,7 @@ pub(super) fn validate(
 
 /// The reserved part that a write changes.
 fn reserved_change(new: &Value, old: &Value) -> Option<String> {
-    let pairs: [(&str, &Value, &Value); 5] = [
+    let pairs: [(&str, &Value, &Value); 6] = [
         ("metadata", &new["metadata"], &old["metadata"]),
         (
             "spec.template.metadata",
@@ -57,6 +57,11 @@ fn reserved_change(new: &Value, old: &Value) -> Option<String> {
         ),
         ("template.metadata", &new["template"]["metadata"], &old["template"]["metadata"]),
         ("spec.metadata", &new["spec"]["metadata"], &old["spec"]["metadata"]),
+        (
+            "spec.jobTemplate.metadata",
+            &new["spec"]["jobTemplate"]["metadata"],
+            &old["spec"]["jobTemplate"]["metadata"],
+        ),
         (
             "spec.jobTemplate.spec.template.metadata",
             &new["spec"]["jobTemplate"]["spec"]["template"]["metadata"],

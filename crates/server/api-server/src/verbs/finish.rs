@@ -400,23 +400,44 @@ pub(super) fn validate_metadata(kind: &Kind, new: &Value, old: Option<&Value>, e
     if total > 256 << 10 {
         errors.push("metadata.annotations", FieldProblem::TooLong(256 << 10));
     }
-    let owners = changed("ownerReferences").as_array().map_or(&[][..], Vec::as_slice);
-    for (at, owner) in owners.iter().enumerate() {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner[field].as_str().is_none_or(str::is_empty) {
-                let path = format!("metadata.ownerReferences[{at}].{field}");
-                errors.push(path, FieldProblem::Required("must not be empty".into()));
+    validate_owners(changed("ownerReferences"), errors);
+    validate_finalizers(kind, new, old, errors);
+}
+
+/// Each owner says what it is, and one at most controls the object. Which of several owners is wrong is not in the path, as in Kubernetes.
+fn validate_owners(owners: &Value, errors: &mut Errors) {
+    const PATH: &str = "metadata.ownerReferences";
+    let all = owners.as_array().map_or(&[][..], Vec::as_slice);
+    let mut controller: Option<String> = None;
+    for owner in all {
+        let said = |field: &str| owner[field].as_str().unwrap_or_default();
+        let (version, kind, name) = (said("apiVersion"), said("kind"), said("name"));
+        let has_version = match version.split_once('/') {
+            Some((_, version)) => !version.is_empty() && !version.contains('/'),
+            None => !version.is_empty(),
+        };
+        if !has_version {
+            errors.invalid(format!("{PATH}.apiVersion"), version, "version must not be empty");
+        }
+        for field in ["kind", "name", "uid"].into_iter().filter(|field| said(field).is_empty()) {
+            errors.invalid(format!("{PATH}.{field}"), "", "must not be empty");
+        }
+        if (version, kind) == ("v1", "Event") {
+            errors.invalid(PATH, owner.clone(), "/v1, Kind=Event is disallowed from being an owner");
+        }
+        if owner["controller"] == true {
+            let this = format!("{kind}/{name}");
+            match &controller {
+                Some(first) => {
+                    let why = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                    );
+                    errors.invalid(PATH, owners.clone(), why);
+                }
+                None => controller = Some(this),
             }
         }
     }
-    if owners.iter().filter(|owner| owner["controller"] == true).count() > 1 {
-        errors.invalid(
-            "metadata.ownerReferences",
-            Value::Array(owners.to_vec().into()),
-            "Only one reference can have Controller set to true",
-        );
-    }
-    validate_finalizers(kind, new, old, errors);
 }
 
 /// Names of new finalizers are qualified, or those that Kubernetes itself has always used; kinds by definition may use any name.

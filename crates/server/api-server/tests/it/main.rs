@@ -3,6 +3,7 @@
 
 mod address;
 mod attacks;
+mod authors;
 mod certificates;
 mod chart_policies;
 mod controllers;

@@ -145,7 +145,7 @@ async fn names_of_finalizers_and_owners_are_checked() {
     let nobody = api.post(MAPS, &map("c", owner)).await.expect(422);
     assert_eq!(
         told(&nobody),
-        "ConfigMap: metadata.ownerReferences[0].name Required, metadata.ownerReferences[0].uid Required"
+        "ConfigMap: metadata.ownerReferences.name Invalid, metadata.ownerReferences.uid Invalid"
     );
 }
 

@@ -106,7 +106,9 @@ async fn marks_of_controllers_are_written_by_controllers_alone() {
         let mut job_template = template(metadata);
         job_template["spec"]["restartPolicy"] = "Never".into();
         let job = json!({"metadata": {"name": name}, "spec": {"template": job_template.clone()}});
-        let cron = json!({"metadata": {"name": name}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": job_template}}}});
+        let cron = json!({"metadata": {"name": name}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": job_template.clone()}}}});
+        job_template["metadata"] = Value::Null;
+        let cron_jobs = json!({"metadata": {"name": name}, "spec": {"schedule": "* * * * *", "jobTemplate": {"metadata": metadata, "spec": {"template": job_template}}}});
         let pod_template = json!({"metadata": {"name": name}, "template": template(metadata)});
         let creations = [
             (format!("{namespace}/pods"), pod(&name, metadata)),
@@ -115,6 +117,7 @@ async fn marks_of_controllers_are_written_by_controllers_alone() {
             ("/apis/apps/v1/namespaces/default/deployments".to_owned(), workload),
             ("/apis/batch/v1/namespaces/default/jobs".to_owned(), job),
             ("/apis/batch/v1/namespaces/default/cronjobs".to_owned(), cron),
+            ("/apis/batch/v1/namespaces/default/cronjobs".to_owned(), cron_jobs),
             (format!("{namespace}/podtemplates"), pod_template),
         ];
         let is_owner = metadata.get("ownerReferences").is_some();

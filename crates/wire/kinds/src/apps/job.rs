@@ -3,7 +3,7 @@
 use lazaret_json::{Value, json};
 use lazaret_model::human_duration;
 
-use super::{cells::wide, failure_policy, template};
+use super::{cells::wide, failure_policy, success_policy, template};
 use crate::{
     Column, Context, Errors, FieldProblem, Rules,
     check::{domain_prefixed_path, immutable, not_supported},
@@ -47,6 +47,8 @@ const NOT_NEGATIVE: &[&str] = &[
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 ];
+/// When a pod is replaced.
+const REPLACEMENTS: &[&str] = &["Failed", "TerminatingOrFailed"];
 pub(super) const POLICIES: &[&str] = &["OnFailure", "Never"];
 
 /// Jobs.
@@ -99,26 +101,20 @@ impl Rules for Job {
         let path = Path::root("spec");
         let spec = &object["spec"];
         template::validate(errors, &path, spec, POLICIES);
-        for field in NOT_NEGATIVE {
-            if number(spec, field) < 0 {
-                errors.invalid(path.field(field), number(spec, field), "must be greater than or equal to 0");
-            }
-        }
-        if has(spec, "managedBy") {
-            let (path, manager) = (path.field("managedBy"), text(spec, "managedBy"));
-            domain_prefixed_path(errors, &path, manager);
-            if manager.len() > MANAGER_BYTES_MAX {
-                errors.push(path, FieldProblem::TooLong(MANAGER_BYTES_MAX));
-            }
-        }
-        validate_indexes(spec, &path, errors);
-        failure_policy::validate(errors, &path, spec);
+        validate_spec(errors, &path, spec);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
         self.validate_create(new, context, errors);
         let path = Path::root("spec");
-        for field in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"] {
+        for field in [
+            "selector",
+            "completionMode",
+            "podFailurePolicy",
+            "successPolicy",
+            "backoffLimitPerIndex",
+            "managedBy",
+        ] {
             immutable(errors, &path.field(field), &new["spec"], &old["spec"], field);
         }
         let started = !is_true(&old["spec"], "suspend") || has(&old["status"], "startTime");
@@ -128,6 +124,13 @@ impl Rules for Job {
         let indexed = text(&old["spec"], "completionMode") == "Indexed";
         if !indexed {
             immutable(errors, &path.field("completions"), &new["spec"], &old["spec"], "completions");
+        } else if has(&new["spec"], "completions") {
+            let (completions, before) =
+                (number(&new["spec"], "completions"), number(&old["spec"], "completions"));
+            if completions != before && completions != number(&new["spec"], "parallelism") {
+                let why = "can only be modified in tandem with spec.parallelism";
+                errors.invalid(path.field("completions"), completions, why);
+            }
         }
     }
 
@@ -158,6 +161,32 @@ impl Rules for Job {
         cells.extend(wide(&object["spec"]));
         cells
     }
+}
+
+/// Checks the spec of a job beside its pods and their selector, also in the template of a job.
+pub(super) fn validate_spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    for field in NOT_NEGATIVE {
+        if number(spec, field) < 0 {
+            errors.invalid(path.field(field), number(spec, field), "must be greater than or equal to 0");
+        }
+    }
+    if has(spec, "managedBy") {
+        let (path, manager) = (path.field("managedBy"), text(spec, "managedBy"));
+        domain_prefixed_path(errors, &path, manager);
+        if manager.len() > MANAGER_BYTES_MAX {
+            errors.push(path, FieldProblem::TooLong(MANAGER_BYTES_MAX));
+        }
+    }
+    let replacement = text(spec, "podReplacementPolicy");
+    if has(spec, "podReplacementPolicy")
+        && !has(spec, "podFailurePolicy")
+        && !REPLACEMENTS.contains(&replacement)
+    {
+        errors.push(path.field("podReplacementPolicy"), not_supported(replacement, REPLACEMENTS));
+    }
+    validate_indexes(spec, path, errors);
+    failure_policy::validate(errors, path, spec);
+    success_policy::validate(errors, path, spec);
 }
 
 /// Fields that have to do with indexes.

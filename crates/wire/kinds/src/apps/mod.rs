@@ -9,6 +9,7 @@ mod job;
 mod replica_set;
 mod rolling;
 mod stateful_set;
+mod success_policy;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -374,6 +374,148 @@ fn what_a_job_may_say_of_its_pods_and_its_controller() {
     assert!(said(json!({"managedBy": "example.com/controller"})).is_empty());
 }
 
+/// The messages are those of Kubernetes 1.37.
+#[test]
+fn when_a_job_is_done_before_all_of_its_indexes_are() {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let said = |mode: &str, rules: Value| {
+        let spec = json!({"completionMode": mode, "completions": 5, "template": template, "successPolicy": {"rules": rules}});
+        let job = json!({"metadata": {"name": "j"}, "spec": spec});
+        let written = World::new().create(kind("batch", "jobs"), job);
+        written.errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (rules, rule) = ("spec.successPolicy.rules", "spec.successPolicy.rules[0]");
+    let parsing = |indexes: &str, why: &str| {
+        let wrong = format!(
+            "{rule}.succeededIndexes: Invalid value: {indexes:?}: error parsing succeededIndexes: {why}"
+        );
+        (json!([{"succeededIndexes": indexes}]), wrong)
+    };
+    for (asked, expected) in [
+        (
+            json!([]),
+            format!(
+                "{rules}: Required value: at least one rules must be specified when the successPolicy is specified"
+            ),
+        ),
+        (
+            json!(vec![json!({"succeededCount": 1}); 21]),
+            format!("{rules}: Too many: 21: must have at most 20 items"),
+        ),
+        (
+            json!([{}]),
+            format!(
+                "{rule}: Required value: at least one of succeededCount or succeededIndexes must be specified"
+            ),
+        ),
+        (
+            json!([{"succeededCount": 6}]),
+            format!(
+                "{rule}.succeededCount: Invalid value: 6: must be less than or equal to 5 (the number of specified completions)"
+            ),
+        ),
+        (
+            json!([{"succeededCount": 3, "succeededIndexes": "0,4"}]),
+            format!(
+                "{rule}.succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the specified succeededIndexes field)"
+            ),
+        ),
+        (
+            json!([{"succeededCount": -1}]),
+            format!("{rule}.succeededCount: Invalid value: -1: must be greater than or equal to 0"),
+        ),
+        parsing("a", r#"cannot convert string to integer for index: "a""#),
+        parsing("5", r#"too large index: "5""#),
+        parsing(
+            "1-2-3",
+            r#"the fragment "1-2-3" violates the requirement that an index interval can have at most two parts separated by '-'"#,
+        ),
+        parsing("3,1", "non-increasing order, previous: 3, current: 1"),
+        parsing("2-1", "non-increasing order, previous: 2, current: 1"),
+    ] {
+        assert_eq!(said("Indexed", asked.clone()), [expected], "{asked}");
+    }
+    for accepted in [
+        json!([{"succeededIndexes": "0-2,4", "succeededCount": 4}]),
+        json!([{"succeededCount": 5}]),
+        json!([{"succeededIndexes": ""}]),
+    ] {
+        assert_eq!(said("Indexed", accepted.clone()), [""; 0], "{accepted}");
+    }
+    let [wrong] = &said("NonIndexed", json!([{"succeededCount": 1}]))[..] else { panic!("one error") };
+    assert!(wrong.ends_with("requires indexed completion mode"), "{wrong}");
+}
+
+#[test]
+fn what_of_a_job_with_indexes_may_change() {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let policy = json!({"rules": [{"succeededCount": 1}]});
+    let spec = json!({"completionMode": "Indexed", "completions": 5, "parallelism": 5, "template": template, "successPolicy": policy});
+    let jobs = kind("batch", "jobs");
+    let made = World::new().create(jobs, json!({"metadata": {"name": "j"}, "spec": spec})).ok();
+    let fewer = set(&made, "/spec/completions", json!(3));
+    assert_eq!(World::new().update(jobs, &made, fewer.clone()).wrong(), ["spec.completions Invalid"]);
+    World::new().update(jobs, &made, set(&fewer, "/spec/parallelism", json!(3))).ok();
+    let other = set(&made, "/spec/successPolicy/rules/0/succeededCount", json!(2));
+    assert_eq!(World::new().update(jobs, &made, other).wrong(), ["spec.successPolicy Invalid"]);
+}
+
+/// The messages are those of Kubernetes 1.37, but for zones that are not universal.
+#[test]
+fn what_a_cron_job_may_say() {
+    let cron = kind("batch", "cronjobs");
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let hourly = json!({"metadata": {"name": "c"}, "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": template}}}});
+    let with = |path: &str, value: Value| {
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        let mut job = hourly.clone();
+        job.pointer_mut(parent).unwrap()[field] = value;
+        job
+    };
+    let said = |job: Value| {
+        let written = World::new().create(cron, job);
+        written.errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let job = "spec.jobTemplate.spec";
+    for (path, value, expected) in [
+        ("/spec/schedule", json!(""), "spec.schedule: Required value".to_owned()),
+        ("/spec/schedule", json!("TZ=UTC 0 * * * *"), r#"spec.schedule: Invalid value: "TZ=UTC 0 * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#.to_owned()),
+        ("/spec/timeZone", json!(""), r#"spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string"#.to_owned()),
+        ("/spec/timeZone", json!("Local"), r#"spec.timeZone: Invalid value: "Local": timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"#.to_owned()),
+        ("/spec/timeZone", json!("Mars/Olympus"), r#"spec.timeZone: Invalid value: "Mars/Olympus": unknown time zone Mars/Olympus"#.to_owned()),
+        ("/spec/timeZone", json!("Europe/Zurich"), r#"spec.timeZone: Invalid value: "Europe/Zurich": times are universal here: must be Etc/UTC, or absent"#.to_owned()),
+        ("/spec/concurrencyPolicy", json!("x"), r#"spec.concurrencyPolicy: Unsupported value: "x": supported values: "Allow", "Forbid", "Replace""#.to_owned()),
+        ("/spec/successfulJobsHistoryLimit", json!(-1), "spec.successfulJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0".to_owned()),
+        ("/spec/failedJobsHistoryLimit", json!(-1), "spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0".to_owned()),
+        ("/spec/startingDeadlineSeconds", json!(-1), "spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0".to_owned()),
+        ("/spec/jobTemplate/spec/backoffLimit", json!(-1), format!("{job}.backoffLimit: Invalid value: -1: must be greater than or equal to 0")),
+        ("/spec/jobTemplate/spec/completionMode", json!("x"), format!(r#"{job}.completionMode: Unsupported value: "x": supported values: "NonIndexed", "Indexed""#)),
+        ("/spec/jobTemplate/spec/manualSelector", json!(true), format!(r#"{job}.manualSelector: Unsupported value: true: supported values: "nil", "false""#)),
+        ("/spec/jobTemplate/spec/podReplacementPolicy", json!("x"), format!(r#"{job}.podReplacementPolicy: Unsupported value: "x": supported values: "Failed", "TerminatingOrFailed""#)),
+        ("/spec/jobTemplate/spec/podFailurePolicy", json!({"rules": [{"action": "Count"}]}), format!("{job}.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required")),
+    ] {
+        assert_eq!(said(with(path, value.clone())), [expected], "{path} {value}");
+    }
+    let [wrong] = &said(with("/spec/jobTemplate/spec/selector", json!({"matchLabels": {"a": "b"}})))[..]
+    else {
+        panic!("one error")
+    };
+    assert!(wrong.ends_with("`selector` will be auto-generated"), "{wrong}");
+    assert_eq!(said(with("/spec/jobTemplate/metadata", json!({"labels": {"a b": "c"}}))).len(), 1);
+    assert_eq!(said(with("/spec/timeZone", json!("Etc/UTC"))), [""; 0]);
+    let made = World::new().create(cron, hourly.clone()).ok();
+    let mut long = made.clone();
+    long["metadata"]["name"] = "x".repeat(53).into();
+    assert_eq!(World::new().create(cron, long.clone()).wrong(), ["metadata.name Invalid"]);
+    World::new().update(cron, &long, long.clone()).ok();
+    let condition = json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "Ready"}]}]});
+    let made = World::new().create(cron, with("/spec/jobTemplate/spec/podFailurePolicy", condition)).ok();
+    assert_eq!(
+        made["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"][0]["onPodConditions"][0]["status"],
+        "True"
+    );
+}
+
 #[test]
 fn the_order_in_which_a_stateful_set_makes_pods_is_one_of_two() {
     let set = |policy: &str| {

@@ -8,7 +8,7 @@ use super::pod_validation::TAINT_EFFECTS;
 use crate::{
     Column, Context, Errors, FieldProblem, Rules,
     addresses::{NO_CIDR, cidr},
-    check::{label_name, label_value, not_supported, one_of},
+    check::{label_name, label_value, one_of},
     gate::{Gate, drop_disabled},
     kind::age,
     path::Path,
@@ -175,13 +175,10 @@ fn taints(errors: &mut Errors, spec: &Value) {
         let (key, effect) = (text(taint, "key"), text(taint, "effect"));
         label_name(errors, &path.field("key"), key);
         label_value(errors, &path.field("value"), text(taint, "value"));
-        if effect.is_empty() {
-            one_of(errors, &path.field("effect"), effect, TAINT_EFFECTS);
-        } else if !TAINT_EFFECTS.contains(&effect) {
-            errors.push(path.field("effect"), not_supported(effect, TAINT_EFFECTS));
-        }
+        one_of(errors, &path.field("effect"), effect, TAINT_EFFECTS);
         if !seen.insert((key, effect)) {
-            errors.push(path, FieldProblem::Duplicate(taint.clone()));
+            let why = "taints must be unique by key and effect pair".to_owned();
+            errors.push(path, FieldProblem::NotUnique(taint.clone(), why));
         }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use lazaret_json::{Value, json};
-use lazaret_kinds::review::{sign, wants_approval};
+use lazaret_kinds::review::{Writer, author_of, incident_of, policy_of, sign, wants_approval};
 
 const WRITTEN_BY: &str = "lazaret.dev/written-by";
 const APPROVED_BY: &str = "lazaret.dev/approved-by";
@@ -14,7 +14,7 @@ fn rule(spec: &str, annotations: Value) -> Value {
 
 fn signed(new: &Value, old: Option<&Value>, user: &str, wanted: bool) -> Value {
     let mut new = new.clone();
-    sign(&mut new, old, user, wanted);
+    sign(&mut new, old, Writer { user, wished_by: None }, wanted);
     new
 }
 
@@ -78,6 +78,33 @@ fn compiled_rules_are_signed_by_everybody_but_the_controller_that_compiles() {
     }
     let own = signed(&rule("a", Value::Null), None, compiler, true);
     assert_eq!(own["metadata"]["annotations"][WRITTEN_BY], compiler);
+}
+
+/// A rule that the controller of health makes for an incident has the author of the incident's policy, and no other user may say so.
+#[test]
+fn what_a_controller_makes_for_an_author_has_that_author() {
+    let health = "system:lazaret:device-health";
+    let mut made = rule("a", Value::Null);
+    made["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceIncident", "name": "i"}]);
+    assert_eq!(incident_of(&made, health), Some("i"));
+    for user in ["eve", "system:lazaret", "system:lazaret:device-taint-policies"] {
+        assert_eq!(incident_of(&made, user), None, "{user}");
+    }
+    let mut foreign = made.clone();
+    foreign["metadata"]["ownerReferences"][0]["apiVersion"] = "example.com/v1".into();
+    assert_eq!(incident_of(&foreign, health), None);
+    assert_eq!(policy_of(&json!({"spec": {"policy": "old"}, "status": {"policy": "gpus"}})), Some("gpus"));
+    assert_eq!(policy_of(&json!({"spec": {"policy": "old"}})), Some("old"));
+    assert_eq!((policy_of(&json!({"status": {"policy": ""}})), policy_of(&json!({}))), (None, None));
+    let policy = signed(&rule("p", Value::Null), None, "ada", true);
+    assert_eq!((author_of(&policy), author_of(&made)), (Some("ada"), None));
+    let signed_for = |wished_by| {
+        let mut made = made.clone();
+        sign(&mut made, None, Writer { user: health, wished_by }, true);
+        made["metadata"]["annotations"][WRITTEN_BY].clone()
+    };
+    assert_eq!((signed_for(Some("ada")), signed_for(None)), (json!("ada"), json!(health)));
 }
 
 #[test]
