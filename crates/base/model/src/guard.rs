@@ -232,6 +232,15 @@ pub struct BreakerStatus {
     pub recent_until: Option<Timestamp>,
 }
 
+impl BreakerStatus {
+    /// Whether this may be written by who knew the breaker as `known`, where the status has `stored`: nobody has counted since, or it was this count.
+    #[must_use]
+    pub fn may_follow(&self, known: &Self, stored: &Self) -> bool {
+        let count = |status: &Self| (status.trips, status.tripped);
+        count(stored) == count(known) || count(stored) == count(self)
+    }
+}
+
 /// How much there is, and how much of it is out of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {

@@ -124,7 +124,8 @@ pub struct SetLastPublished {
     pub devices: Vec<LastPublished>,
 }
 
-/// Put this into the status of a guard, on the precondition that its UID is `uid`.
+/// Put this into the status of a guard, on the precondition that its UID is `uid`, and that its breaker
+/// [may have this status now](BreakerStatus::may_follow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetGuardStatus {
     /// Which guard.
@@ -135,6 +136,8 @@ pub struct SetGuardStatus {
     pub generation: i64,
     /// Where its breaker stands, if it has one.
     pub breaker: Option<BreakerStatus>,
+    /// Where it stood, as far as was known when this was decided.
+    pub known: BreakerStatus,
     /// Whether one of its windows is open, if it has any.
     pub window: Option<WindowStatus>,
     /// Whether it is understood, and how much it selects.

@@ -204,7 +204,9 @@ impl Eviction {
             let state = match known {
                 // A follower goes by what the leader writes.
                 Some(known) if self.leader_since.is_some() => {
-                    let breaker = if guard.breaker.is_some() { known.breaker } else { guard.status };
+                    let mut breaker = if guard.breaker.is_some() { known.breaker } else { guard.status };
+                    // A leader before this one may have counted late.
+                    breaker.trips = breaker.trips.max(guard.status.trips);
                     let counts = |guard: &DisruptionGuard| guard.breaker.as_ref().map(|one| one.of.clone());
                     let is_same = counts(&known.guard) == counts(guard);
                     let recent = if is_same { known.recent } else { RecentlyOut::default() };

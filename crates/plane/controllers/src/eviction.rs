@@ -21,7 +21,7 @@ use crate::{
     disrupt::Disruption,
     event::Event,
     feed::{Sources, kind},
-    guard::{GuardBook, status_body},
+    guard::{GuardBook, may_follow, status_body},
     machine_agent::{MachineAgent, Shell},
     preferences::NamespacePreferences,
     telemetry::{DeviceCounts, EvictionMetrics},
@@ -313,8 +313,11 @@ impl Perform<EffectKind> for Executor {
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
             EffectKind::SetLastPublished(write) => self.set_last_published(write).await,
             EffectKind::SetGuardStatus(write) => {
-                let body = status_body(write, self.writer.now());
-                done_or_gone(self.writer.apply_status(&DISRUPTION_GUARDS, &write.guard, NAME, body).await)
+                let body = (NAME, status_body(write, self.writer.now()));
+                let permits = |found: &[u8]| may_follow(write, found);
+                let writer = &self.writer;
+                let sent = writer.apply_status_where(&DISRUPTION_GUARDS, &write.guard, body, permits);
+                done_or_gone(sent.await)
             }
             EffectKind::AskCapacity(question) => return self.capacity.ask(question).await,
             EffectKind::Event(event) => {

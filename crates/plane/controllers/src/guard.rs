@@ -71,6 +71,14 @@ fn read(object: &Object) -> Arc<DisruptionGuard> {
     )
 }
 
+/// Whether the status of a guard may be written on this one: no other leader has counted a trip since it was decided.
+pub(crate) fn may_follow(write: &SetGuardStatus, found: &[u8]) -> bool {
+    let Some(breaker) = &write.breaker else { return true };
+    let found = core::str::from_utf8(found).ok().map(lazaret_api::read_guard);
+    // What cannot be read says nothing of a count: it is written over.
+    found.and_then(Result::ok).is_none_or(|found| breaker.may_follow(&write.known, &found.status))
+}
+
 /// The devices that a guard selects, where its breaker stands, and whether a window is open, as its status. Parts that a guard has not are gone from it.
 pub(crate) fn status_body(write: &SetGuardStatus, now: Timestamp) -> Value {
     let preview = &write.preview;
@@ -178,4 +186,35 @@ fn breaker_status(breaker: &BreakerStatus, generation: i64, now: Timestamp) -> (
         "lastTransitionTime": lazaret_api::format_time(now),
     });
     (breaker, condition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The other leader counted its trip after this one was decided, or it is the same trip.
+    #[test]
+    fn a_trip_is_written_only_on_the_count_that_it_was_decided_on() {
+        let breaker = |trips, tripped| BreakerStatus { trips, tripped, ..BreakerStatus::default() };
+        let write = SetGuardStatus {
+            guard: "g".into(),
+            uid: "u".into(),
+            generation: 1,
+            breaker: Some(breaker(5, true)),
+            known: breaker(4, false),
+            window: None,
+            preview: lazaret_model::GuardPreview::default(),
+            held: None,
+        };
+        for (trips, tripped, expected) in
+            [(4, false, true), (5, true, true), (4, true, false), (5, false, false), (6, true, false)]
+        {
+            let found = json!({
+                "apiVersion": DISRUPTION_GUARDS.api_version(), "kind": DISRUPTION_GUARDS.kind,
+                "metadata": {"name": "g", "uid": "u"}, "spec": {},
+                "status": {"breaker": {"trips": trips, "tripped": tripped}},
+            });
+            assert_eq!(may_follow(&write, found.to_string().as_bytes()), expected, "{found}");
+        }
+    }
 }

@@ -64,6 +64,29 @@ impl Writer {
         self.send_to_one(Call::patch(resource, "", name, "status", kind, body.to_string())).await
     }
 
+    /// The same where the object as it is now permits it. A write of another in between is a conflict.
+    pub(crate) async fn apply_status_where(
+        &self,
+        resource: &Resource,
+        name: &str,
+        (manager, mut body): (&'static str, Value),
+        permits: impl FnOnce(&[u8]) -> bool + Send,
+    ) -> Result<Bytes, CallError> {
+        let found = self.send(Call::get(resource, "", name)).await?;
+        let metadata = wire::metadata(&found);
+        let Some(metadata) = metadata.filter(|one| body["metadata"]["uid"] == *one.uid) else {
+            return Err(CallError::NotFound(format!("{} {name} is another by now", resource.kind)));
+        };
+        if !permits(&found) {
+            let why = format!("{} {name} was written since this was decided", resource.kind);
+            return Err(CallError::Conflict(why));
+        }
+        keep_transitions(&found, &mut body);
+        body["metadata"]["resourceVersion"] = metadata.resource_version.into();
+        let kind = PatchKind::Apply { manager };
+        self.send(Call::patch(resource, "", name, "status", kind, body.to_string())).await
+    }
+
     /// Makes an object, unless an earlier attempt did whose answer was lost: then it exists, and `is_ours`. [`CallError::AlreadyExists`]: another
     /// owner's object has the name. `None`: the object that had it is gone.
     pub(crate) async fn make(
@@ -181,5 +204,21 @@ mod tests {
         assert_eq!(done_or_gone(sent), Ok(Outcome::Gone));
         let sent = writer(CONFLICT, FOUND).send(delete()).await;
         assert!(matches!(sent, Err(CallError::Conflict(_))));
+    }
+
+    #[tokio::test]
+    async fn a_status_is_applied_where_the_object_permits_it_and_to_no_other_incarnation() {
+        let body =
+            |uid: &str| ("m", serde_json::json!({"metadata": {"name": "p", "uid": uid}, "status": {}}));
+        for (written, uid, permits, expected) in [
+            (FOUND, "u", true, Outcome::Done),
+            (FOUND, "u", false, Outcome::Conflict),
+            (CONFLICT, "u", true, Outcome::Conflict),
+            (FOUND, "v", true, Outcome::Gone),
+        ] {
+            let writer = writer(written, FOUND);
+            let sent = writer.apply_status_where(&PODS, "p", body(uid), |_| permits).await;
+            assert_eq!(Reply::from(sent).outcome, expected, "{written:?} {uid} {permits}");
+        }
     }
 }

@@ -99,6 +99,7 @@ impl Eviction {
                 uid: guard.uid.clone(),
                 generation: guard.generation,
                 breaker: guard.breaker.is_some().then_some(wanted.breaker),
+                known: known.breaker,
                 window: wanted.window,
                 preview: wanted.preview.clone().unwrap_or_default(),
                 held: guard.confirm_above.is_some().then(|| wanted.held.clone()),

@@ -125,3 +125,16 @@ fn what_an_earlier_leader_saw_counts_for_the_next() {
     world.run_until(100_000);
     assert_eq!(world.evicted_at, [(50_000, "p1".to_owned())]);
 }
+
+/// A write of the leader before, which had been given up, reached the server after this one led.
+#[test]
+fn a_trip_that_an_earlier_leader_counted_late_is_not_forgotten() {
+    let mut world = world(guard(0));
+    world.run_until(1_000);
+    let mut late = guard(0);
+    late.status = BreakerStatus { tripped: true, trips: 3, ..BreakerStatus::default() };
+    world.hear(Input::Guards(&[Arc::new(late)]));
+    world.run_until(5_000);
+    let last = world.breakers.last().copied().unwrap_or_default();
+    assert_eq!((last.tripped, last.trips), (false, 3));
+}

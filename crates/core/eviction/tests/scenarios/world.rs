@@ -9,7 +9,9 @@ use lazaret_eviction::{
     SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
-use lazaret_model::{DeviceTaintRule, GuardPreview, ObjectKey, Pod, ResourceClaim, TaintHold, Timestamp};
+use lazaret_model::{
+    BreakerStatus, DeviceTaintRule, GuardPreview, ObjectKey, Pod, ResourceClaim, TaintHold, Timestamp,
+};
 
 use crate::objects;
 
@@ -33,6 +35,8 @@ pub(crate) struct World {
     pub(crate) kept: Vec<String>,
     /// The selections of guards, as their statuses say.
     pub(crate) previews: Vec<GuardPreview>,
+    /// The breakers of the statuses of guards that were written.
+    pub(crate) breakers: Vec<BreakerStatus>,
     /// The taints that no rule sets and that the last status of a guard listed.
     pub(crate) held_taints: Vec<TaintHold>,
     /// The machine gets no notice that its view is current.
@@ -64,6 +68,7 @@ impl World {
             granted: vec![],
             kept: vec![],
             previews: vec![],
+            breakers: vec![],
             held_taints: vec![],
             view_lags: false,
             capacity: Capacity::new(Features::all()),
@@ -137,6 +142,7 @@ impl World {
                 };
                 let lines: Vec<String> = tripped.into_iter().chain(window).filter(is_news).collect();
                 self.log.extend(lines.into_iter().map(|line| format!("{clock} {line}")));
+                self.breakers.extend(write.breaker);
                 self.previews.push(write.preview);
                 self.held_taints = write.held.unwrap_or_default();
                 self.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::Done });
