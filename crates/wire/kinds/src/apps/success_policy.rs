@@ -23,10 +23,10 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
     let (rules, path) = (list(policy, "rules"), path.field("rules"));
     if rules.is_empty() {
-        errors.required(&path, "at least one rules must be specified when the successPolicy is specified");
+        errors.required(path, "at least one rules must be specified when the successPolicy is specified");
     }
     if rules.len() > RULES_MAX {
-        errors.push(&path, FieldProblem::TooMany(rules.len(), RULES_MAX));
+        errors.push(path, FieldProblem::TooMany(rules.len(), RULES_MAX));
     }
     // Without it the job has an error already.
     let completions = has(spec, "completions").then(|| number(spec, "completions"));
@@ -44,7 +44,7 @@ fn validate_rule(errors: &mut Errors, path: &Path<'_>, rule: &Value, completions
     if lists {
         let (indexes, path) = (text(rule, "succeededIndexes"), path.field("succeededIndexes"));
         if indexes.len() > INDEXES_BYTES_MAX {
-            errors.push(&path, FieldProblem::TooLong(INDEXES_BYTES_MAX));
+            errors.push(path, FieldProblem::TooLong(INDEXES_BYTES_MAX));
         }
         match count_indexes(indexes, completions) {
             Ok(count) => listed = count,
@@ -57,7 +57,7 @@ fn validate_rule(errors: &mut Errors, path: &Path<'_>, rule: &Value, completions
     let (count, path) = (number(rule, "succeededCount"), path.field("succeededCount"));
     let mut at_most = |most: i64, of: &str| {
         if count > most {
-            errors.invalid(&path, count, format!("must be less than or equal to {most} ({of})"));
+            errors.invalid(path, count, format!("must be less than or equal to {most} ({of})"));
         }
     };
     at_most(completions, "the number of specified completions");
