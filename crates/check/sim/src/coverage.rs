@@ -243,6 +243,12 @@ marks! {
     Reported = "reports of people",
     /// A policy was set to observe, or to enforce.
     ModeChanged = "changes of a policy's mode",
+    /// A breaker's status arrived after its sender had given it up.
+    LateCount = "statuses of guards that arrive late",
+    /// A policy that observes came or went beside others.
+    ObserverChanged = "policies that observe added or removed",
+    /// The repair of a policy followed that of another.
+    RepairFollowed = "repairs of a second policy",
     /// A policy was given another form.
     PolicyWritten = "policies written anew",
     /// A policy was deleted.

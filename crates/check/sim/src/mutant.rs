@@ -241,6 +241,12 @@ mutants! {
     PresumedGone = "presumed-gone",
     /// Incidents are stored without the flaps of their hardware.
     ForgetFlaps = "forget-flaps",
+    /// The status of a breaker is stored, however often it has tripped since that was decided.
+    UncheckedTrips = "unchecked-trips",
+    /// Health controllers take a policy that observes, beside others, for one that enforces.
+    EnforceObserver = "enforce-observer",
+    /// Controllers do not see since when a rule is in force that was held or had expired.
+    ForgetInForce = "forget-in-force",
     /// A controller whose renewal is late writes on, as long as its term may go on.
     StaleLease = "stale-lease",
     /// An effect that panics is not answered.

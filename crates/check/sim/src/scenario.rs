@@ -58,6 +58,8 @@ pub struct Config {
     pub protected: u32,
     /// Whether a health policy acts on what drivers say of devices; 2: and on pools that stay incomplete, while others meddle with it.
     pub healed: u32,
+    /// Whether a stricter policy acts on the same devices; 2: and one observes from the start.
+    pub beside: u32,
     /// The seconds within which devices have to be made ready for a pod; 0: all are ready.
     pub binding: u32,
     /// Whether pods take room of their node; 2: and some make others leave.
@@ -91,6 +93,7 @@ macro_rules! fields {
         each("wide", &mut config.wide);
         each("protected", &mut config.protected);
         each("healed", &mut config.healed);
+        each("beside", &mut config.beside);
         each("binding", &mut config.binding);
         each("crowded", &mut config.crowded);
         each("replaced", &mut config.replaced);
@@ -227,6 +230,8 @@ ops! {
     Report = "report",
     /// The health policy observes from now on (`b` even) or enforces.
     SetMode = "set-mode",
+    /// A policy that only observes stands beside the others from now on (`b` even), or is gone.
+    Observe = "observe",
     /// The health policy gets form `b`, or is deleted.
     WritePolicy = "write-policy",
     /// Somebody takes object `a` away that was made for an incident, or the effect of its taint, as `b` says.
@@ -377,8 +382,10 @@ impl Scenario {
         let mut scenario =
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
         // A file that says nothing of them is from before there were such worlds.
-        let Config { wide, protected, healed, binding, crowded, replaced, once, .. } = &mut scenario.config;
-        [wide, protected, healed, binding, crowded, replaced, once].into_iter().for_each(|field| *field = 0);
+        let Config { wide, protected, healed, beside, binding, crowded, replaced, once, .. } =
+            &mut scenario.config;
+        let fields = [wide, protected, healed, beside, binding, crowded, replaced, once];
+        fields.into_iter().for_each(|field| *field = 0);
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }

@@ -332,12 +332,6 @@ impl Eviction {
         planned(self.pods.get(pod)?)
     }
 
-    /// Since when a rule is in force, if something held it or it had expired.
-    #[must_use]
-    pub fn effective_since(&self, rule: &str) -> Option<Timestamp> {
-        self.rules.get(self.rules.by_name(rule)?)?.effective_since
-    }
-
     /// The counts of a rule.
     #[must_use]
     pub fn tally(&self, rule: &str) -> Option<RuleTally> {

@@ -93,6 +93,7 @@ impl World {
             Op::DeleteReplacement => self.delete_replacement_policy(a),
             Op::TaintNode => self.taint_node(a, b),
             Op::SetMode => self.set_mode(b.is_multiple_of(2)),
+            Op::Observe => self.set_observer(b.is_multiple_of(2)),
             Op::WritePolicy => self.write_policy(b),
             Op::TakeAway => self.take_away(a, b),
             Op::Cordon => self.set_cordon(a, true),

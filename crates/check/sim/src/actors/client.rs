@@ -317,6 +317,9 @@ fn distort(mutant: Option<Mutant>, input: Input) -> Option<Input> {
             }
             Input::Rule(Arc::new(rule))
         }
+        (Mutant::ForgetInForce, Input::Rule(rule)) if rule.effective_since.is_some() => {
+            Input::Rule(Arc::new(DeviceTaintRule { effective_since: None, ..DeviceTaintRule::clone(&rule) }))
+        }
         (Mutant::NilSelectsAll, Input::Rule(rule)) if rule.selector.is_none() => {
             let mut rule = DeviceTaintRule::clone(&rule);
             rule.selector = Some(DeviceSelector::default());

@@ -14,7 +14,7 @@ use lazaret_model::{Clock, DisruptionGuard, Timestamp};
 use crate::{
     actors::lives::GivenUp,
     api::{Kind, wall},
-    check::{Moved, WatchedBreakers},
+    check::{InForce, Moved, WatchedBreakers},
     mutant::Mutant,
     rng::Rng,
     scenario::{Config, SKEW_MS_MAX},
@@ -81,6 +81,8 @@ pub(crate) struct Controller {
     pub(crate) guards: Vec<Arc<DisruptionGuard>>,
     /// Devices that it counted as out of service in this term.
     pub(crate) breakers: WatchedBreakers,
+    /// Since when rules are in force, by the events that it got.
+    pub(crate) in_force: InForce,
     /// It was asked to end, and for how long.
     pub(super) closing: Option<u64>,
     by_wall: bool,
@@ -146,6 +148,7 @@ impl Controller {
             look_at: None,
             guards: Vec::new(),
             breakers: WatchedBreakers::default(),
+            in_force: InForce::default(),
             closing: None,
             by_wall: mutant == Some(Mutant::LeaseByWall),
             rng: Rng::new(config.seed, 20 + number as u64),
@@ -175,6 +178,7 @@ impl Controller {
     pub(super) fn new_agent(&mut self) {
         self.life += 1;
         self.eviction = Eviction::new(self.options.clone());
+        self.in_force = InForce::default();
         self.capacity = new_capacity();
         self.decided.clear();
         self.last_decided = None;
@@ -370,6 +374,7 @@ impl World {
     }
 
     pub(crate) fn controller_heard(&mut self, number: usize, changes: &Changes) {
+        self.note_in_force(number);
         self.feed(number, Input::Changed(changes));
     }
 }

@@ -199,6 +199,11 @@ impl World {
         if let (Some(Mutant::CountTripsAgain), Some(breaker)) = (self.mutant, &mut write.breaker) {
             breaker.trips += u64::from(known.status.tripped && breaker.tripped);
         }
+        let is_counted =
+            write.breaker.is_some_and(|breaker| !breaker.may_follow(&write.known, &known.status));
+        if is_counted && self.mutant != Some(Mutant::UncheckedTrips) {
+            return Outcome::Conflict;
+        }
         self.check_trips(&known, &write);
         let mut guard = DisruptionGuard::clone(&known);
         (guard.status, guard.window_status) = (write.breaker.unwrap_or_default(), write.window);

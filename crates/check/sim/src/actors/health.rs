@@ -15,8 +15,9 @@ use lazaret_signals::{GuardLimits, Levels, Usage};
 use std::sync::Arc;
 
 use crate::{
-    actors::{health_policy::PolicySpec, health_pools::Torn, news::Progress},
+    actors::{health_beside::Beside, health_policy::PolicySpec, health_pools::Torn, news::Progress},
     api::{EPOCH_MS, Kind},
+    check::Owed,
     coverage::Mark,
     mutant::Mutant,
     rng::Rng,
@@ -57,10 +58,14 @@ pub(crate) struct Health {
     pub(crate) reports: BTreeMap<Text, Report>,
     /// The policy; `None`: it was deleted.
     pub(crate) policy: Option<PolicySpec>,
+    /// Those beside it.
+    pub(crate) beside: Beside,
+    /// What policies demanded of devices, and what was done.
+    pub(crate) owed: Owed,
     history: History,
     /// By incarnation of a rule: the incident that it was made for, and whether it drains.
     pub(crate) owners: BTreeMap<Uid, (Owner, ChildKind)>,
-    pub(crate) tallies: Vec<Tally>,
+    pub(crate) tallies: BTreeMap<Text, Vec<Tally>>,
     /// Changes of incidents and jobs, for watches.
     pub(crate) log: Vec<HealthEvent>,
     /// By incarnation of an incident: its last stage, and whether a person acted since.
@@ -90,6 +95,7 @@ pub(crate) enum HealthEvent {
     Report(Report),
     ReportGone(Text),
     Policy(Option<PolicySpec>),
+    Beside(Beside),
 }
 
 /// One controller.
@@ -113,6 +119,7 @@ pub(crate) struct HealthAgent {
     thought_at: Timestamp,
     /// The policy as it has heard of it.
     pub(crate) policy: Option<PolicySpec>,
+    pub(crate) beside: Beside,
     /// Devices as its watches have shown them. Its policy stands in the place of a rule.
     pub(crate) fleet: Fleet,
     pub(crate) levels: Levels,
@@ -188,9 +195,11 @@ impl Health {
             jobs: BTreeMap::new(),
             reports: BTreeMap::new(),
             policy: Some(PolicySpec::first(config)),
+            beside: Beside::first(config),
+            owed: Owed::default(),
             history,
             owners: BTreeMap::new(),
-            tallies: Vec::new(),
+            tallies: BTreeMap::new(),
             log: Vec::new(),
             stages: BTreeMap::new(),
             tainted: BTreeMap::new(),
@@ -266,6 +275,7 @@ impl HealthAgent {
             tick_at: None,
             thought_at: Timestamp::EPOCH,
             policy: None,
+            beside: Beside::default(),
             fleet: Fleet::new(),
             levels: Levels::default(),
             limits: GuardLimits::default(),
@@ -522,12 +532,18 @@ impl World {
     }
 
     fn health_job_ends(&mut self, name: &Text, uid: &Uid) {
-        let Some(job) = self.health.jobs.get_mut(name).filter(|job| job.uid == *uid) else { return };
+        if self.health.jobs.get(name).is_none_or(|job| job.uid != *uid) {
+            return;
+        }
         if self.mutant == Some(Mutant::LoseJobs) {
             return self.remove_job(name);
         }
         let fails = !self.resting && self.health.rng.chance(300);
+        if !fails {
+            self.health.owed.note_proof(name);
+        }
         let result = if fails { Err("it failed".to_owned()) } else { Ok(()) };
+        let Some(job) = self.health.jobs.get_mut(name) else { return };
         job.target = ChildTarget::Job { result: Some(result) };
         let job = job.clone();
         self.health_tell(HealthEvent::Job(job));

@@ -10,7 +10,6 @@ use lazaret_signals::{Levels, POOL_COMPLETE_KEY, PUBLISHED_KEY, beside_policies,
 use crate::{
     actors::{
         health::HealthAgent,
-        health_policy::POLICY,
         news::{Event, Gaps, Progress, listed},
     },
     api::{Api, Kind, Resource, Table},
@@ -19,16 +18,16 @@ use crate::{
     world::World,
 };
 
-/// The policy selects every device.
-pub(super) fn select(fleet: &mut Fleet, levels: &mut Levels) {
-    fleet.apply(Told::Rule(Arc::new(selection(POLICY.into(), 1, DeviceSelector::default()))));
-    levels.policy(POLICY.into(), palette::word(palette::IDENTITY));
+/// A policy selects every device.
+pub(super) fn select(policy: &str, fleet: &mut Fleet, levels: &mut Levels) {
+    fleet.apply(Told::Rule(Arc::new(selection(policy.into(), 1, DeviceSelector::default()))));
+    levels.policy(policy.into(), palette::word(palette::IDENTITY));
 }
 
-/// There is no policy.
-pub(super) fn select_nothing(fleet: &mut Fleet, levels: &mut Levels) {
-    fleet.apply(Told::RuleGone(POLICY.into()));
-    levels.policy_gone(&POLICY.into());
+/// A policy is gone.
+pub(super) fn select_nothing(policy: &str, fleet: &mut Fleet, levels: &mut Levels) {
+    fleet.apply(Told::RuleGone(policy.into()));
+    levels.policy_gone(&policy.into());
 }
 
 impl World {

@@ -1,14 +1,19 @@
 //! The inputs of health controllers: incidents, jobs and reports by their own watches, devices and rules by those of the eviction controller beside
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_lifecycle::{Child, ChildKind, ChildTarget, Input as CoreInput, Mode, Notice, Stored};
+use lazaret_fleet::Fleet;
+use lazaret_lifecycle::{
+    Child, ChildKind, ChildTarget, Input as CoreInput, Mode, Notice, Reconciler, Stored,
+};
 use lazaret_model::{Text, Timestamp};
+use lazaret_signals::Levels;
 
 use crate::{
     actors::{
         health::{Health, HealthAgent, HealthEvent},
+        health_beside::Beside,
         health_devices,
         health_policy::{POLICY, PolicySpec},
     },
@@ -20,8 +25,10 @@ use crate::{
 impl World {
     /// Passes on the events of incidents and jobs since its last turn, all or those that its watch has delivered; a new controller gets all objects.
     pub(super) fn hear_incidents(&mut self, number: usize, now: Timestamp, hears_all: bool) {
-        let Health { agents, incidents, jobs, reports, tallies, log, policy, .. } = &mut self.health;
-        let HealthAgent { core, heard, delivered, policy: known, fleet, levels, .. } = &mut agents[number];
+        let Health { agents, incidents, jobs, reports, tallies, log, policy, beside, .. } = &mut self.health;
+        let HealthAgent {
+            core, heard, delivered, policy: known, beside: known_beside, fleet, levels, ..
+        } = &mut agents[number];
         let mutant = self.mutant;
         let as_seen = |mut spec: PolicySpec| match mutant {
             Some(Mutant::IgnoreObserve) => {
@@ -37,9 +44,13 @@ impl World {
             *known = policy.map(as_seen);
             if let Some(spec) = known {
                 core.handle(now, Notice::Core(CoreInput::Policy(Box::new(spec.policy()))));
-                health_devices::select(fleet, levels);
-                let tallies = tallies.clone();
-                core.handle(now, Notice::Core(CoreInput::Counted { policy: POLICY.into(), tallies }));
+                health_devices::select(POLICY, fleet, levels);
+            }
+            hear_beside(now, (Beside::default(), *beside), mutant, (&mut *core, &mut *fleet, &mut *levels));
+            *known_beside = *beside;
+            for (policy, tallies) in tallies.iter() {
+                let (policy, tallies) = (policy.clone(), tallies.clone());
+                core.handle(now, Notice::Core(CoreInput::Counted { policy, tallies }));
             }
             let is_heard = |stored: &&Stored| match mutant {
                 Some(Mutant::ForgetIncidents) => false,
@@ -70,16 +81,21 @@ impl World {
                 HealthEvent::JobGone(name) => Notice::ChildGone(ChildKind::Job, Text::default(), name),
                 HealthEvent::Report(report) => Notice::Report(report),
                 HealthEvent::ReportGone(name) => Notice::ReportGone(name),
+                HealthEvent::Beside(beside) => {
+                    let before = core::mem::replace(known_beside, beside);
+                    hear_beside(now, (before, beside), mutant, (&mut *core, &mut *fleet, &mut *levels));
+                    continue;
+                }
                 HealthEvent::Policy(None) if mutant == Some(Mutant::UnseenPolicyEnd) => continue,
                 HealthEvent::Policy(None) => {
                     *known = None;
-                    health_devices::select_nothing(fleet, levels);
+                    health_devices::select_nothing(POLICY, fleet, levels);
                     Notice::Core(CoreInput::PolicyGone(POLICY.into()))
                 }
                 HealthEvent::Policy(Some(spec)) => {
                     let spec = as_seen(spec);
                     *known = Some(spec);
-                    health_devices::select(fleet, levels);
+                    health_devices::select(POLICY, fleet, levels);
                     Notice::Core(CoreInput::Policy(Box::new(spec.policy())))
                 }
             };
@@ -146,5 +162,25 @@ impl World {
             }
             core.handle(now, Notice::Core(heard));
         }
+    }
+}
+
+/// Policies beside the first one come and go.
+fn hear_beside(
+    now: Timestamp,
+    (before, heard): (Beside, Beside),
+    mutant: Option<Mutant>,
+    (core, fleet, levels): (&mut Reconciler, &mut Fleet, &mut Levels),
+) {
+    let names =
+        |beside: Beside| beside.policies(mutant).map(|policy| policy.name).collect::<BTreeSet<Text>>();
+    let (before, kept) = (names(before), names(heard));
+    for gone in before.difference(&kept) {
+        health_devices::select_nothing(gone, fleet, levels);
+        core.handle(now, Notice::Core(CoreInput::PolicyGone(gone.clone())));
+    }
+    for policy in heard.policies(mutant).filter(|policy| !before.contains(&policy.name)) {
+        health_devices::select(&policy.name, fleet, levels);
+        core.handle(now, Notice::Core(CoreInput::Policy(Box::new(policy))));
     }
 }

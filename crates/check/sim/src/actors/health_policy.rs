@@ -38,6 +38,11 @@ impl PolicySpec {
         Self { mode: Mode::Enforce, form: 0, minds_slices: config.healed > 1 }
     }
 
+    /// One that minds what drivers and people say, and nothing else.
+    pub(super) fn plain() -> Self {
+        Self { mode: Mode::Enforce, form: 0, minds_slices: false }
+    }
+
     /// The policy that this is.
     pub(crate) fn policy(self) -> Policy {
         let step = |name: &str| RepairStep { name: name.into(), timeout_ms: 30_000, is_request: false };
@@ -81,19 +86,6 @@ fn target_name(target: Target) -> &'static str {
 /// Which signals matter: a driver's taints, whatever their effect, what people report of the same keys, pools that stay incomplete, and
 /// devices that are gone.
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-    let rule = |(name, key, count, target): (&str, &str, Option<u32>, Target)| {
-        Some(Rule {
-            name: name.into(),
-            when: When::compile(&format!("signal.key == \"{key}\"")).ok()?,
-            count: count.map(|at_least| Count { at_least, within_ms: 60_000 }),
-            hold_ms: 0,
-            target,
-            taint: TaintKeyValue {
-                key: format!("trouble.example.com/{}", target_name(target)).into(),
-                value: "trouble".into(),
-            },
-        })
-    };
     let [often, bad, odd] = [palette::KEYS[0], palette::KEYS[1], palette::KEYS[2]];
     let rules = [
         (odd, odd, None, Target::Suspect),
@@ -105,6 +97,21 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ];
     rules.into_iter().filter_map(rule).collect()
 });
+
+/// A rule of this name for signals with this key, so many within a minute.
+pub(super) fn rule((name, key, count, target): (&str, &str, Option<u32>, Target)) -> Option<Rule> {
+    Some(Rule {
+        name: name.into(),
+        when: When::compile(&format!("signal.key == \"{key}\"")).ok()?,
+        count: count.map(|at_least| Count { at_least, within_ms: 60_000 }),
+        hold_ms: 0,
+        target,
+        taint: TaintKeyValue {
+            key: format!("trouble.example.com/{}", target_name(target)).into(),
+            value: "trouble".into(),
+        },
+    })
+}
 
 impl World {
     /// An administrator changes the mode of the policy.
@@ -125,7 +132,7 @@ impl World {
         if known.is_some() && how.is_multiple_of(DELETED) {
             self.coverage.hit(Mark::PolicyDeleted);
             // Its status has the count.
-            self.health.tallies.clear();
+            self.health.tallies.remove(POLICY);
             return self.set_policy(None);
         }
         let form = how / DELETED % FORMS;

@@ -55,7 +55,8 @@ impl World {
                 None,
                 None,
             ),
-            WriteKind::Run { owner, name, incident, .. } => {
+            WriteKind::Run { owner, name, incident, task } => {
+                self.health.owed.note_task(name, owner, incident, *task);
                 // Asked for once more, it does not begin again.
                 if !self.health.jobs.contains_key(name) {
                     self.check_run_is_stored(owner, incident);
@@ -73,9 +74,11 @@ impl World {
                 self.delete_taint(&rule_name(*kind, name), uid);
                 DONE
             }
-            WriteKind::Tally(..) if self.health.policy.is_none() => (Outcome::Gone, None, None),
-            WriteKind::Tally(_, tallies) => {
-                self.health.tallies.clone_from(tallies);
+            WriteKind::Tally(policy, _) if self.health.policy_named(policy).is_none() => {
+                (Outcome::Gone, None, None)
+            }
+            WriteKind::Tally(policy, tallies) => {
+                self.health.tallies.insert(policy.clone(), tallies.clone());
                 DONE
             }
             WriteKind::DropReport(name, uid) => {
@@ -141,6 +144,7 @@ impl World {
         if stored.uid != *uid || stored.version != *version {
             return (Outcome::Conflict, None, None);
         }
+        self.check_demands(&stored, incident);
         let mut incident = incident.clone();
         match self.mutant {
             Some(Mutant::StepBack) if incident.stage == Stage::Repairing => incident.stage = Stage::Suspect,

@@ -235,6 +235,7 @@ impl World {
                 held: false,
                 room: None,
                 echo: false,
+                is_late: false,
             };
             self.push(self.now + delay, Step::Send(Box::new(sent)));
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_eviction::{
-    CapacityAnswer, CapacityQuestion, Effect, EffectKind, Evict, Input, Manner, Outcome, RuleStatus,
-    SetLastPublished, SetRuleStatus,
+    CapacityAnswer, CapacityQuestion, Effect, EffectId, EffectKind, Evict, Input, Manner, Outcome,
+    RuleStatus, SetLastPublished, SetRuleStatus,
 };
 use lazaret_leader::EffectEnd;
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, ResourceClaim, Text};
@@ -23,6 +23,11 @@ const REPEATED_ACK_PERMILLE: u64 = 30;
 /// In one of as many spans of errors it is the effect that panics.
 const PANICS_ONE_IN: u32 = 3;
 
+/// A write that was given up arrives within this time: a lease is over by then.
+const LATE_MS_MAX: u64 = 25_000;
+/// Such writes arrive at times that are apart.
+const LATE_STRIDE: u64 = 7_919;
+
 /// A write on its way.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -37,6 +42,8 @@ pub(crate) struct Sent {
     pub(super) room: Option<Result<(), Text>>,
     /// An answer that was given before.
     pub(super) echo: bool,
+    /// The sender gave it up before it arrived.
+    pub(super) is_late: bool,
 }
 
 impl World {
@@ -67,6 +74,11 @@ impl World {
 
     /// The write reaches the server, or not.
     pub(crate) fn arrive(&mut self, mut sent: Box<Sent>) {
+        if sent.is_late {
+            self.coverage.hit(Mark::LateCount);
+            let _unheard = self.perform(&sent);
+            return;
+        }
         self.check_writer(&sent);
         let number = sent.controller;
         let fault = self.errors.filter(|errors| errors.until > self.now && self.rng.chance(errors.permille));
@@ -77,6 +89,14 @@ impl World {
                 Outcome::RetryLater
             }
             None => self.perform(&sent),
+            Some(_) if matches!(sent.effect.kind, EffectKind::SetGuardStatus(_)) => {
+                // Its sender gives it up, and another may lead when it arrives.
+                let EffectId(number) = sent.effect.id;
+                let late = Sent { effect: sent.effect.clone(), room: None, is_late: true, ..*sent };
+                let arrives = self.now + number.wrapping_mul(LATE_STRIDE) % LATE_MS_MAX;
+                self.push(arrives, Step::Arrive(Box::new(late)));
+                Outcome::Unknown
+            }
             Some(0) => {
                 self.coverage.hit(Mark::FailedWrite);
                 Outcome::RetryLater

@@ -103,7 +103,7 @@ impl World {
                 for found in &mut taints {
                     // A controller knows it before its status is stored, and its followers before they have seen that.
                     if let Source::Rule(name, _) = found.source {
-                        found.since = self.controllers[number].eviction.effective_since(name);
+                        found.since = self.in_force_since(number, name);
                     }
                 }
                 if beside == Beside::Devices

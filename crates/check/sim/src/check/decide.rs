@@ -132,7 +132,7 @@ impl World {
             Source::Rule(name, _) => {
                 let stored =
                     seen.rules().find(|rule| rule.name == *name).and_then(|rule| rule.effective_since);
-                self.controllers[number].eviction.effective_since(name) != stored
+                self.in_force_since(number, name) != stored
             }
             Source::Device(..) | Source::TaintSlice(..) | Source::Patch(..) => false,
         });

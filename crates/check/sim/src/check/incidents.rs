@@ -1,14 +1,11 @@
 //! Incidents at rest, by the objects that were made for them, by pools and by time; and what is stored before something is done.
 
 use lazaret_lifecycle::{ChildKind, Incident, Mode, Owner, PoolState, Stage, Stored};
-use lazaret_model::{DeviceId, DeviceTaintRule, Effect, PoolId};
+use lazaret_model::{DeviceId, DeviceTaintRule, Effect, PoolId, Text};
 
 use crate::{
     actors::{
-        controller::Controller,
-        health::history,
-        health_policy::{POLICY, PolicySpec, TORN},
-        health_pools::Torn,
+        controller::Controller, health::history, health_policy::TORN, health_pools::Torn,
         health_writes::rule_name,
     },
     coverage::Mark,
@@ -90,14 +87,17 @@ impl World {
     /// Taints by the incidents that explain them.
     fn taints_at_rest(&self) -> Vec<Complaint> {
         let mut complaints = Vec::new();
-        let observes = self.health.policy.is_some_and(|policy| policy.mode == Mode::Observe);
+        let observes = |policy: &Text| {
+            self.health.policy_named(policy).is_some_and(|policy| policy.mode == Mode::Observe)
+        };
         for stored in self.api.rules.iter() {
             let Some((owner, _)) = self.health.owners.get(&stored.object.uid) else { continue };
             let incident = self.health.incidents.get(&owner.name).filter(|known| known.uid == owner.uid);
-            if incident.is_none_or(|known| !known.incident.is_open()) {
+            let open = incident.filter(|known| known.incident.is_open());
+            if open.is_none() {
                 let detail = format!("{} is left of {}", stored.object.name, owner.name);
                 complaints.push(("every taint of an incident is explained", detail));
-            } else if observes {
+            } else if open.is_some_and(|known| observes(&known.incident.policy)) {
                 complaints.push(("a policy that observes taints nothing", stored.object.name.to_string()));
             }
             if let Some(Stored { incident, .. }) = incident
@@ -135,7 +135,10 @@ impl World {
                 let detail = format!("{name} is {stage:?}");
                 complaints.push(("an incident is over or says what it waits for", detail));
             }
-            if self.health.policy.is_none() && !incident.waits_for.contains("a person") {
+            // Another policy may want what a guard holds.
+            let wants = incident.held.as_ref().map_or(&incident.policy, |held| &held.policy);
+            let has_policy = self.health.policy_named(wants).is_some();
+            if !has_policy && !incident.waits_for.contains("a person") {
                 let detail = format!("{name} is {stage:?}, waiting for {}", incident.waits_for);
                 complaints.push(("an incident without a policy is left to people", detail));
             }
@@ -148,7 +151,7 @@ impl World {
         let mut open: Vec<&DeviceId> = open.map(|one| &one.incident.device).collect();
         open.sort();
         let twice = open.windows(2).find(|two| two[0] == two[1])?;
-        Some(("a device has one open incident", format!("{} has two by {POLICY}", twice[0])))
+        Some(("a device has one open incident", format!("{} has two", twice[0])))
     }
 
     /// Devices that are calm and idle are well, whatever guards say; those of incomplete pools, and those that are gone,
@@ -165,7 +168,9 @@ impl World {
             complaints.push(("incidents are kept for their time", format!("{} is left", old.name)));
         }
         // Incidents wait for a person, and none is opened.
-        let Some(policy) = self.health.policy.map(PolicySpec::policy) else { return complaints };
+        if self.health.policy.is_none() {
+            return complaints;
+        }
         let (fleet, seen) = (&self.clients[leader].fleet, self.seen(leader));
         let minds_slices = self.config.healed > 1;
         let torn = seen.pools().filter(|(_, state)| minds_slices && *state == PoolState::Incomplete);
@@ -179,7 +184,8 @@ impl World {
             let is_calm = is_calm && !is_missed && !torn.contains(&incident.device.pool_id());
             let is_idle = fleet.holders(&incident.device).next().is_none();
             // Its policy has fewer steps now: a person has to repair it.
-            let is_persons = incident.stage == Stage::Repairing && policy.steps.len() <= incident.step;
+            let steps = self.health.policy_named(&incident.policy).map_or(0, |policy| policy.steps.len());
+            let is_persons = incident.stage == Stage::Repairing && steps <= incident.step;
             // Its driver publishes two devices with one identity, or it is gone with its node.
             let is_persons = is_persons || incident.twin.is_some() || incident.gone_since.is_some();
             // A held verdict is carried out when its guard permits it, and a rule that is held waits for its approval.
@@ -204,15 +210,17 @@ impl World {
             // A device whose hardware is published under another name is not missed.
             let mut pools = self.drivers.pools.iter();
             let pool = pools.find(|pool| (&pool.driver, &pool.name) == (&id.driver, &id.pool));
-            let mut twins = pool.into_iter().flat_map(|pool| pool.twins_of(&id.device));
-            let is_held = is_held && !twins.any(|twin| seen.lists(&twin));
+            let twins: Vec<DeviceId> = pool.into_iter().flat_map(|pool| pool.twins_of(&id.device)).collect();
+            let is_held = is_held && !twins.iter().any(|twin| seen.lists(twin));
             let is_gone = is_held || is_old && self.health.agents[leader].levels.is_vanished(&id);
             let complaint = match (seen.lists(&id), torn.contains(&id.pool_id())) {
                 (true, true) if fleet.device(&id).is_some() => "a pool that stays incomplete is noticed",
                 (false, _) if minds_slices && is_gone => "a device that is gone is missed",
                 (true | false, _) => continue,
             };
-            if !incidents().any(|one| one.is_open() && one.device == id) {
+            // It was published under the other name when it left this one, and its hardware has one incident.
+            let of_hardware = |device: &DeviceId| *device == id || !seen.lists(&id) && twins.contains(device);
+            if !incidents().any(|one| one.is_open() && of_hardware(&one.device)) {
                 complaints.push((complaint, format!("{id} has no incident")));
             }
         }

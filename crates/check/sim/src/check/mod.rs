@@ -6,12 +6,14 @@ mod capacity;
 mod claims;
 mod compare;
 mod decide;
+mod demands;
 mod end;
 mod groups;
 mod hardware;
 mod health;
 mod holds;
 mod housekeeping;
+mod in_force;
 mod incidents;
 mod owners;
 mod pace;
@@ -27,6 +29,8 @@ mod trips;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use compare::Moved;
+pub(crate) use demands::Owed;
+pub(crate) use in_force::InForce;
 pub(crate) use protection::WatchedBreakers;
 
 use lazaret_eviction::{EffectId, Outcome};

@@ -101,6 +101,7 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         wide: u32::from(born.chance(600)),
         protected: u32::from(Rng::new(seed, PROTECTION).chance(350)),
         healed: incidents::draw_healed(seed, pods),
+        beside: incidents::draw_beside(seed, pods),
         binding: binding::draw_timeout(population, pods),
         crowded: binding::draw_crowd(population, pods),
         replaced: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, REPLACEMENT).chance(REPLACED_PERMILLE)),
@@ -129,6 +130,7 @@ fn weight(op: Op) -> u64 {
         | Op::Person
         | Op::Report
         | Op::SetMode
+        | Op::Observe
         | Op::WritePolicy
         | Op::TakeAway
         | Op::Scale
@@ -386,6 +388,7 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Person
         | Op::Report
         | Op::SetMode
+        | Op::Observe
         | Op::WritePolicy
         | Op::TakeAway
         | Op::Scale

@@ -20,6 +20,12 @@ const TAINTS: u32 = 9;
 const MEDDLING: u64 = 61;
 /// In as many of a thousand worlds with a policy they do.
 const MEDDLED_PERMILLE: u64 = 500;
+/// The one that policies beside the first come from.
+const BESIDE: u64 = 65;
+/// In as many of a thousand worlds with a policy there is a stricter one.
+const BESIDE_PERMILLE: u64 = 300;
+/// At most as many times one that observes comes or goes.
+const OBSERVED_MAX: u32 = 4;
 /// In as many of a thousand of these a pool loses a slice while there is time to notice it.
 const TORN_PERMILLE: u64 = 500;
 /// Such a world lasts for longer by so much.
@@ -39,6 +45,22 @@ const MEDDLING_MAX: u32 = 6;
 pub(super) fn draw_healed(seed: u64, pods: u32) -> u32 {
     let is_healed = pods <= SMALL_PODS_MAX && Rng::new(seed, HEALTH).chance(HEALED_PERMILLE);
     u32::from(is_healed) * (1 + u32::from(Rng::new(seed, MEDDLING).chance(MEDDLED_PERMILLE)))
+}
+
+/// Whether a stricter policy stands beside the first one, and one that observes.
+pub(super) fn draw_beside(seed: u64, pods: u32) -> u32 {
+    let rng = &mut Rng::new(seed, BESIDE);
+    let is_there = draw_healed(seed, pods) != 0 && rng.chance(BESIDE_PERMILLE);
+    u32::from(is_there) * (1 + u32::from(rng.chance(500)))
+}
+
+/// A policy that only observes comes and goes.
+fn draw_observer(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, BESIDE);
+    for _ in 0..number(rng, 1, OBSERVED_MAX) {
+        let at = number(rng, 0, config.horizon_ms);
+        transitions.push(draw_one(Op::Observe, at, rng));
+    }
 }
 
 fn is_torn(seed: u64, healed: u32) -> bool {
@@ -71,6 +93,9 @@ pub(super) fn draw_transitions(config: &Config, transitions: &mut Vec<Transition
             transition.b %= TAINTS;
         }
         transitions.push(transition);
+    }
+    if config.beside != 0 {
+        draw_observer(config, transitions);
     }
     if config.healed > 1 {
         draw_meddling(config, transitions);
