@@ -1,7 +1,7 @@
 //! The devices of a driver's pools, and how many are available.
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     format,
     string::{String, ToString},
     vec::Vec,
