@@ -102,6 +102,15 @@ pub enum UnclearDevices<'a> {
     These(&'a BTreeSet<DeviceId>),
 }
 
+/// A guard that permits nothing now, and why in words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Why.
+    pub why: Stop,
+    /// The message.
+    pub message: Text,
+}
+
 /// All guards, for a controller that asks about a few devices at a time.
 #[derive(Debug, Default)]
 pub struct Guards {
@@ -183,8 +192,8 @@ impl Guards {
         device: &DeviceId,
         taints: impl Iterator<Item = EffectiveTaint<'a>>,
     ) -> Option<Text> {
-        if let Some(message) = self.stopped(device) {
-            return Some(message);
+        if let Some(stopped) = self.stopped(device) {
+            return Some(stopped.message);
         }
         if self.list.iter().all(|one| one.guard.confirm_above.is_none()) {
             return None;
@@ -197,15 +206,16 @@ impl Guards {
         kept
     }
 
-    /// The message of the guard that permits least on a device.
-    fn stopped(&self, device: &DeviceId) -> Option<Text> {
+    /// The guard that permits least on a device, as things were when guards were [looked at](Self::look): nothing begins there.
+    #[must_use]
+    pub fn stopped(&self, device: &DeviceId) -> Option<Stopped> {
         let says = self.list.iter().filter_map(|one| {
             let (_, reach) = one.reach.as_ref()?;
             Some((reach.stop_on(device, one.stop)?, one, reach))
         });
         let (why, one, reach) = says.min_by_key(|(why, ..)| *why)?;
         let problem = reach.problem().map(|problem| format!("{problem}")).unwrap_or_default();
-        Some(one.guard.stop_message(why, &one.breaker, &problem))
+        Some(Stopped { why, message: one.guard.stop_message(why, &one.breaker, &problem) })
     }
 
     /// Why a taint is held until it is approved, if it is.

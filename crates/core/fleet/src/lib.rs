@@ -89,7 +89,7 @@ pub use claim_entry::ClaimIx;
 pub use device::DeviceRef;
 pub use fleet::Fleet;
 pub use gates::Gates;
-pub use guards::{About, GuardReach, Guards, UnclearDevices};
+pub use guards::{About, GuardReach, Guards, Stopped, UnclearDevices};
 pub use holds::{
     Reach, RuleHold, impact, impact_of_patch, impact_together, is_exempt, measure, reach_of, request_of,
     taint_hold, taint_reaches,

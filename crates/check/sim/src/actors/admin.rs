@@ -42,9 +42,7 @@ impl World {
                 let selector = self.selector(b);
                 self.edit_rule(a, |rule| rule.selector = selector);
             }
-            Op::DeleteRule => {
-                self.api.rules.remove(&mut self.api.versions, &rule_name(a));
-            }
+            Op::DeleteRule => self.delete_rule(a),
             Op::WritePatch => self.write_patch(a, b, c),
             Op::DeletePatch => {
                 self.api.patches.remove(&mut self.api.versions, &patch_name(a));
@@ -103,6 +101,10 @@ impl World {
             Op::Hesitate => people::hesitate(self, a, b.is_multiple_of(2)),
             Op::SetBudget => self.change_budget(a, b),
         }
+    }
+
+    fn delete_rule(&mut self, number: u32) {
+        self.api.rules.remove(&mut self.api.versions, &rule_name(number));
     }
 
     fn change_budget(&mut self, namespace: u32, permitted: u32) {

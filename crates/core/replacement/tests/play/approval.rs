@@ -113,7 +113,6 @@ fn a_patch_above_the_limit_replaces_no_pod_until_another_approves_it() {
             selector: selector(),
             patch: DevicePatch { taints: vec![ecc()], ..DevicePatch::default() },
             review: Some(Box::new(review)),
-            ..ResourceSlicePatch::default()
         }))
     };
     for (by, until) in [(None, 60), (Some("alice"), 70)] {

@@ -13,7 +13,7 @@ const HEALTH_POLICIES: &str = "/lazaret.dev/devicehealthpolicies/";
 pub(crate) fn sign(call: &Call<'_>, new: &mut Value, old: Option<&Value>) {
     if review::is_signed(&call.kind) {
         let (user, wanted) = (&call.user.name, call.server.approval_is_wanted());
-        let wished_by = if wanted { wished_by(&call.server, new, user) } else { None };
+        let wished_by = if wanted { wished_by(call.server, new, user) } else { None };
         review::sign(new, old, Writer { user, wished_by: wished_by.as_deref() }, wanted);
     }
     if review::approves_taints(&call.kind) {
