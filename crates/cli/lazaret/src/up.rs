@@ -180,16 +180,14 @@ impl Args {
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
         let forgetting = server.clone();
-        let store_of_changes = store.clone();
         let renewing = renewal.run(server.clone());
         let serving = serve(server, listener, options, stopped);
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => ended.context("serve")?,
             () = renewing => {}
-            () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
+            () = forget(&forgetting, store.clone(), self.event_ttl) => {}
             () = forgetting.watch_disk() => {}
-            () = old_changes::let_go(store_of_changes, &forgetting) => {}
             () = forgetting.keep_own_service(local) => {}
             () = sign_certificates(&forgetting, signer) => {}
             () = pages::follow() => {}
@@ -285,6 +283,11 @@ fn log_store_notices() -> Observer {
 fn is_simulated(name: &str, nodes: usize) -> bool {
     let number = name.strip_prefix("node-").and_then(|number| number.parse::<usize>().ok());
     number.is_some_and(|number| (1..=nodes).contains(&number))
+}
+
+/// Lets go of old events and old changes.
+async fn forget(server: &Server, store: Store, event_ttl: u64) {
+    tokio::join!(server.forget_events(Duration::from_secs(event_ttl)), old_changes::let_go(store, server));
 }
 
 /// Approves and signs requests for certificates, unless the API is served and nothing else.
