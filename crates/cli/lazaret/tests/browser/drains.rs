@@ -43,7 +43,7 @@ fn a_drain_shows_its_pods_by_phase_and_changes_its_pace() {
     confirm(&page, "Drain…", "fan");
     go(&page, "drains");
     until_phases(&page, "waiting 1");
-    page.until("/evictions are paused: deploying/.test(document.querySelector('.card .moves').innerText)");
+    page.until("/DisruptionGuard pause is paused: deploying; kubectl device resume pause/.test(document.querySelector('.card .moves').innerText)");
 
     page.click(&named("Pace…"), DIALOG);
     page.eval("(() => { const input = document.querySelector('dialog[open] input'); input.focus(); input.select(); })()");
