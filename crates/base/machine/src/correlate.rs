@@ -33,6 +33,19 @@ pub struct EventText {
     pub message: String,
 }
 
+impl EventText {
+    /// Tells texts apart that several writers have for one object in one millisecond: the name of an event is that of its object and a time.
+    fn digest(&self) -> u64 {
+        let Self { uid, field, is_warning, reason, message } = self;
+        let field = field.as_deref().unwrap_or_default();
+        let parts = [uid.as_str(), field, if *is_warning { "Warning" } else { "Normal" }, reason, message];
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        // No text has the byte between two parts.
+        let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xFF]));
+        bytes.fold(0xcbf2_9ce4_8422_2325, mix)
+    }
+}
+
 /// The event as it is written to the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorrelatedEvent {
@@ -79,7 +92,9 @@ impl Correlator {
     /// The event to write for this text; `None` when there are too many about its object.
     pub fn correlate(&mut self, now: Millis, mut said: EventText) -> Option<CorrelatedEvent> {
         let message = self.combine(now, &mut said);
-        let stamp = self.last_stamp.saturating_add(1).max(now.saturating_mul(NANOSECONDS_PER_MILLI));
+        let own =
+            now.saturating_mul(NANOSECONDS_PER_MILLI).saturating_add(said.digest() % NANOSECONDS_PER_MILLI);
+        let stamp = self.last_stamp.saturating_add(1).max(own);
         let (uid, is_warning) = (said.uid.clone(), said.is_warning);
         let event = self.events.get_or_insert(said, || Event { stamp, count: 0, first_at: now });
         event.count = event.count.saturating_add(1);

@@ -68,3 +68,16 @@ fn objects_do_not_hinder_each_other_and_few_are_remembered() {
     assert_eq!(stamps.len(), 5_000, "no two events have one name");
     assert_eq!(correlator.remembered(), 3 * 4_096);
 }
+
+/// The scheduler binds a pod, and its node fails to mount a volume, within one millisecond: two writers, and two events.
+#[test]
+fn two_writers_of_one_millisecond_do_not_take_each_other_s_names() {
+    let (mut scheduler, mut node) = (Correlator::default(), Correlator::default());
+    let scheduled = EventText { is_warning: false, reason: "Scheduled".into(), ..said("a", "to node-1") };
+    let failed = EventText { reason: "FailedMount".into(), ..said("a", "no such image") };
+    let at = 1_800_000_000_000;
+    let one = scheduler.correlate(at, scheduled).unwrap().stamp;
+    let other = node.correlate(at, failed).unwrap().stamp;
+    assert_ne!(one, other, "the second one would be refused, and later change the first");
+    assert_eq!((one / 1_000_000, other / 1_000_000), (at, at), "names still tell when it was");
+}
