@@ -91,9 +91,7 @@ impl Eviction {
         let mut expired = self.expired_condition(now, at);
         let mut held = self.held_condition(at);
         let names = self.names_of(now, at);
-        // Each machine numbers pods in its own order.
-        let mut evicting: Vec<Uid> = names.iter().cloned().collect();
-        evicting.sort_unstable();
+        let evicting = in_order(&names);
         let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
             return;
         };
@@ -286,4 +284,11 @@ fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
         Effect::NoSchedule | Effect::Unknown(_) => {}
     }
     facts
+}
+
+/// Names of pods in an order that is the same for every machine: each numbers pods in its own.
+fn in_order(names: &Names) -> Vec<Uid> {
+    let mut ordered: Vec<Uid> = names.iter().cloned().collect();
+    ordered.sort_unstable();
+    ordered
 }

@@ -13,6 +13,7 @@ use crate::{
     policy::{Mode, TaintKeyValue},
     record::hardware,
     stages::waits_for,
+    tallies::void_counts,
     wakes::Wakes,
     watcher::Watcher,
 };
@@ -48,7 +49,7 @@ impl Lifecycle {
             if let Some(past) = self.past.get_mut(&incident.device) {
                 past.void_until = past.void_until.max(incident.void_until());
             }
-            self.void_counts(now, &incident.device);
+            void_counts(self, now, &incident.device);
             return None;
         }
         self.share_incident(&mut incident);
@@ -78,7 +79,7 @@ impl Lifecycle {
         let before = self.incidents.insert(number, Arc::clone(&found));
         self.moves += u64::from(before.is_some_and(|before| before.device != device));
         self.watch(now, &policy, &device);
-        self.void_counts(now, &device);
+        void_counts(self, now, &device);
         self.wakes.insert(device.clone(), since);
         if is_bare {
             self.complete(number, is_tainted);

@@ -5,7 +5,12 @@
 
 use lazaret_model::{DeviceId, Text, Timestamp};
 
-use crate::{Lifecycle, incident::Stage, machine::open_mut, policy::Policy};
+use crate::{
+    Lifecycle,
+    incident::Stage,
+    machine::{enforces, open_mut},
+    policy::Policy,
+};
 
 /// Limits of the time after which calm is stored. An incident is written for it twice within that time at most.
 const STORED_AFTER_MS: core::ops::RangeInclusive<i64> = 1_000..=60_000;
@@ -22,7 +27,9 @@ impl Lifecycle {
         let incident = self.incidents.get(&known.incident?)?;
         let is_observed = self.is_observed(device);
         let counts = |name: &Text| {
-            *name == incident.policy || self.enforces(name) || is_observed && self.policies.contains_key(name)
+            *name == incident.policy
+                || enforces(self, name)
+                || is_observed && self.policies.contains_key(name)
         };
         let theirs = known.watchers.iter().filter(|(name, _)| counts(name));
         theirs.filter_map(|(_, watcher)| watcher.last_match).max().max(known.calm_from)

@@ -12,7 +12,7 @@ use crate::{
     Lifecycle,
     incident::{DEMANDS_MAX, Demand, Incident, Stage},
     limits::is_out,
-    machine::{cause_of, open_mut},
+    machine::{cause_of, enforces, open_mut},
     policy::{TaintKeyValue, Target},
     record::{in_vain, is_too_often},
     stages::{ITSELF, Wish},
@@ -38,15 +38,6 @@ impl Lifecycle {
                 let cause = cause_of(known, fired);
                 demand(self, now, number, (policy, rule, cause));
             }
-        }
-    }
-
-    /// Notes that a policy demands to drain a device, unless it governs its incident, or is to.
-    pub(crate) fn demand_beside(&mut self, now: Timestamp, number: u64, wish: Wish) {
-        let Some(incident) = self.incidents.get(&number).filter(|one| is_drained(one)) else { return };
-        let governs = incident.held.as_ref().map_or(&incident.policy, |held| &held.policy);
-        if *governs != wish.policy {
-            demand(self, now, number, (&wish.policy, wish.rule, wish.cause));
         }
     }
 
@@ -119,8 +110,8 @@ impl Lifecycle {
             return;
         };
         let demanding = incident.demands.iter().map(|one| &one.policy);
-        let idle: Vec<Text> = demanding.filter(|policy| !self.enforces(policy)).cloned().collect();
-        let is_orphan = !self.enforces(&incident.policy);
+        let idle: Vec<Text> = demanding.filter(|policy| !enforces(self, policy)).cloned().collect();
+        let is_orphan = !enforces(self, &incident.policy);
         for policy in idle {
             if let Some(incident) = open_mut(&mut self.incidents, number) {
                 incident.drop_demand(&policy);
@@ -143,6 +134,15 @@ impl Lifecycle {
             self.explain(number, None);
             self.record(number);
         }
+    }
+}
+
+/// Notes that a policy demands to drain a device, unless it governs its incident, or is to.
+pub(crate) fn demand_beside(lifecycle: &mut Lifecycle, now: Timestamp, number: u64, wish: Wish) {
+    let Some(incident) = lifecycle.incidents.get(&number).filter(|one| is_drained(one)) else { return };
+    let governs = incident.held.as_ref().map_or(&incident.policy, |held| &held.policy);
+    if *governs != wish.policy {
+        demand(lifecycle, now, number, (&wish.policy, wish.rule, wish.cause));
     }
 }
 
@@ -193,7 +193,7 @@ fn taint_of(lifecycle: &Lifecycle, policy: &Text, rule: &Text) -> Option<TaintKe
 fn next_demand(lifecycle: &Lifecycle, incident: &Incident) -> Option<Demand> {
     let mut open =
         incident.demands.iter().filter(|demand| !demand.is_met && demand.policy != incident.policy);
-    open.find(|demand| lifecycle.enforces(&demand.policy)).cloned()
+    open.find(|demand| enforces(lifecycle, &demand.policy)).cloned()
 }
 
 impl Incident {

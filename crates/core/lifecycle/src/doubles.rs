@@ -7,10 +7,12 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     Lifecycle,
+    demands::demand_beside,
     incident::{Incident, Stage},
     limits::is_out,
-    policy::{Mode, TaintKeyValue},
-    stages::{ITSELF, Wish},
+    machine::enforces,
+    policy::TaintKeyValue,
+    stages::{ITSELF, Wish, go_further},
 };
 
 impl Lifecycle {
@@ -20,7 +22,7 @@ impl Lifecycle {
         let rank = |number: u64| {
             self.incidents.get(&number).map(|incident| {
                 let is_given_up = incident.stage == Stage::Abandoned;
-                (is_given_up, is_out(incident), self.enforces(&incident.policy), Reverse(incident.serial))
+                (is_given_up, is_out(incident), enforces(self, &incident.policy), Reverse(incident.serial))
             })
         };
         let (kept, closed) = if rank(one) > rank(other) { (one, other) } else { (other, one) };
@@ -40,37 +42,32 @@ impl Lifecycle {
             known.calm_from = known.calm_from.max(calm);
         }
         if let Some(ended) = ended {
-            self.take_over(now, kept, &ended);
+            take_over(self, now, kept, &ended);
         }
         // The end of one does not bring the device of the other back.
         self.note_service(kept);
         self.act_again(kept);
     }
+}
 
-    /// What policies demanded in an incident that is closed is carried out in the one that is kept.
-    fn take_over(&mut self, now: Timestamp, kept: u64, ended: &Incident) {
-        for wish in wishes(ended) {
-            let Some(incident) = self.incidents.get(&kept) else { return };
-            if incident.stage == Stage::Abandoned || !self.enforces(&wish.policy) {
-                continue;
-            }
-            let is_orphan = !self.policies.contains_key(&incident.policy);
-            let is_drain = wish.stage == Stage::Draining;
-            // What came of the closed one was not repaired.
-            let is_unproven = incident.stage == Stage::Probation && incident.policy == wish.policy;
-            if is_orphan && (is_drain || !is_out(incident)) || wanted_stage(incident) < wish.stage {
-                self.go_further(now, kept, wish);
-            } else if is_drain && is_unproven && ended.stage != Stage::Probation {
-                self.enter(now, kept, Stage::Draining, wish.cause, &ITSELF.into());
-            } else if is_drain {
-                self.demand_beside(now, kept, wish);
-            }
+/// The verdicts of policies in an incident that is closed are carried out in the one that is kept.
+fn take_over(lifecycle: &mut Lifecycle, now: Timestamp, kept: u64, ended: &Incident) {
+    for wish in wishes(ended) {
+        let Some(incident) = lifecycle.incidents.get(&kept) else { return };
+        if incident.stage == Stage::Abandoned || !enforces(lifecycle, &wish.policy) {
+            continue;
         }
-    }
-
-    /// Whether there is a policy of this name, and it acts.
-    pub(crate) fn enforces(&self, policy: &Text) -> bool {
-        self.policies.get(policy).is_some_and(|policy| policy.mode == Mode::Enforce)
+        let is_orphan = !lifecycle.policies.contains_key(&incident.policy);
+        let is_drain = wish.stage == Stage::Draining;
+        // The result of the closed one was not repaired.
+        let is_unproven = incident.stage == Stage::Probation && incident.policy == wish.policy;
+        if is_orphan && (is_drain || !is_out(incident)) || wanted_stage(incident) < wish.stage {
+            go_further(lifecycle, now, kept, wish);
+        } else if is_drain && is_unproven && ended.stage != Stage::Probation {
+            lifecycle.enter(now, kept, Stage::Draining, wish.cause, &ITSELF.into());
+        } else if is_drain {
+            demand_beside(lifecycle, now, kept, wish);
+        }
     }
 }
 
@@ -79,7 +76,7 @@ fn wanted_stage(incident: &Incident) -> Stage {
     incident.held.as_ref().map_or(incident.stage, |held| held.stage.max(incident.stage))
 }
 
-/// What policies wanted of an incident that is closed: the one that governs it, the one that a guard holds, and those that follow.
+/// The verdicts of an incident that is closed: of the policy that governs it, of the one that a guard holds, and of those that follow.
 fn wishes(ended: &Incident) -> Vec<Wish> {
     let cause: Text = format!("incident {} of the same device had its verdict", ended.name).into();
     let wish = |policy: &Text, rule: &Text, taint: &TaintKeyValue, stage| Wish {

@@ -510,6 +510,11 @@ fn numbers_of(lifecycle: &Lifecycle, policy: &Text) -> Vec<u64> {
     theirs.map(|incident| incident.number).collect()
 }
 
+/// Whether there is a policy of this name, and it acts.
+pub(crate) fn enforces(lifecycle: &Lifecycle, policy: &Text) -> bool {
+    lifecycle.policies.get(policy).is_some_and(|policy| policy.mode == Mode::Enforce)
+}
+
 /// An open incident, to be changed; what was written of it stays as it was.
 pub(crate) fn open_mut(incidents: &mut BTreeMap<u64, Arc<Incident>>, number: u64) -> Option<&mut Incident> {
     incidents.get_mut(&number).map(Arc::make_mut)

@@ -68,28 +68,7 @@ impl Lifecycle {
             let (cause, flaps) = self.govern_flap(number, wish, flaps);
             return self.flap(now, number, flaps, cause, &actor);
         }
-        self.pass_to(now, number, wish, refusal);
-    }
-
-    /// A worse verdict takes an incident further, where guards permit it.
-    pub(crate) fn go_further(&mut self, now: Timestamp, number: u64, wish: Wish) {
-        let Some(incident) = self.incidents.get(&number) else { return };
-        let is_asked = is_guarded(wish.stage) && !is_out(incident);
-        let refusal = if is_asked { self.limits.refusal(&incident.device, false) } else { None };
-        self.pass_to(now, number, wish, refusal);
-    }
-
-    fn pass_to(&mut self, now: Timestamp, number: u64, wish: Wish, refusal: Option<Refusal>) {
-        let was_suspect = self.incidents.get(&number).is_some_and(|one| one.stage == Stage::Suspect);
-        if let Some(refusal) = refusal {
-            return self.hold(now, number, wish.held(refusal));
-        }
-        let (stage, actor) = (wish.stage, format!("policy {}", wish.policy).into());
-        let cause = self.govern(number, wish);
-        self.enter(now, number, stage, cause, &actor);
-        if was_suspect {
-            self.judge_return(now, number);
-        }
+        pass_to(self, now, number, wish, refusal);
     }
 
     fn open(
@@ -506,6 +485,27 @@ impl Wish {
     pub(crate) fn held(self, (guard, reason, message): Refusal) -> Held {
         let Self { policy, rule, taint, stage, .. } = self;
         Held { stage, policy, rule, taint, guard, reason, message }
+    }
+}
+
+/// A worse verdict takes an incident further, where guards permit it.
+pub(crate) fn go_further(lifecycle: &mut Lifecycle, now: Timestamp, number: u64, wish: Wish) {
+    let Some(incident) = lifecycle.incidents.get(&number) else { return };
+    let is_asked = is_guarded(wish.stage) && !is_out(incident);
+    let refusal = if is_asked { lifecycle.limits.refusal(&incident.device, false) } else { None };
+    pass_to(lifecycle, now, number, wish, refusal);
+}
+
+fn pass_to(lifecycle: &mut Lifecycle, now: Timestamp, number: u64, wish: Wish, refusal: Option<Refusal>) {
+    let was_suspect = lifecycle.incidents.get(&number).is_some_and(|one| one.stage == Stage::Suspect);
+    if let Some(refusal) = refusal {
+        return lifecycle.hold(now, number, wish.held(refusal));
+    }
+    let (stage, actor) = (wish.stage, format!("policy {}", wish.policy).into());
+    let cause = lifecycle.govern(number, wish);
+    lifecycle.enter(now, number, stage, cause, &actor);
+    if was_suspect {
+        lifecycle.judge_return(now, number);
     }
 }
 

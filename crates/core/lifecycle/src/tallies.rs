@@ -104,7 +104,7 @@ impl Lifecycle {
         }
         // The policy is yet to come.
         let Some(found) = self.policies.get(policy) else { return };
-        let void_until = self.void_until(now, device);
+        let void_until = void_until(self, now, device);
         let Some(watcher) = invariant!(
             self.devices.get_mut(device).and_then(|known| known.watchers.get_mut(policy)),
             "a watcher that was made is there"
@@ -121,25 +121,6 @@ impl Lifecycle {
                 watcher.restore(index, &recent, &tally.lasting);
                 self.tallies.count(policy, device);
             }
-        }
-    }
-
-    /// Until when counts on a device are from before a repair. The clock of an earlier machine may have been ahead.
-    fn void_until(&self, now: Timestamp, device: &DeviceId) -> Option<Timestamp> {
-        let open = self.devices.get(device).and_then(|known| known.incident);
-        let open = open.and_then(|number| self.incidents.get(&number)?.void_until());
-        let past = self.past.get(device).and_then(|past| past.void_until);
-        open.max(past).map(|until| until.min(now))
-    }
-
-    /// An incident was found. The counts of its policies were stored apart from it, perhaps before the repair: then they are void.
-    pub(crate) fn void_counts(&mut self, now: Timestamp, device: &DeviceId) {
-        let Some(until) = self.void_until(now, device) else { return };
-        // No policy selects it yet: what was counted comes later.
-        let Some(known) = self.devices.get_mut(device) else { return };
-        for (policy, watcher) in known.watchers.iter_mut() {
-            watcher.forget_counts_until(until);
-            self.tallies.changed(policy, device);
         }
     }
 
@@ -174,4 +155,23 @@ impl Lifecycle {
 fn counting_rule(policy: &IndexedPolicy, name: &Text) -> Option<(usize, i64)> {
     let index = policy.rules.iter().position(|rule| rule.name == *name)?;
     Some((index, policy.rules[index].count?.within_ms))
+}
+
+/// Until when counts on a device are from before a repair. The clock of an earlier machine may have been ahead.
+fn void_until(lifecycle: &Lifecycle, now: Timestamp, device: &DeviceId) -> Option<Timestamp> {
+    let open = lifecycle.devices.get(device).and_then(|known| known.incident);
+    let open = open.and_then(|number| lifecycle.incidents.get(&number)?.void_until());
+    let past = lifecycle.past.get(device).and_then(|past| past.void_until);
+    open.max(past).map(|until| until.min(now))
+}
+
+/// An incident was found. The counts of its policies were stored apart from it, perhaps before the repair: then they are void.
+pub(crate) fn void_counts(lifecycle: &mut Lifecycle, now: Timestamp, device: &DeviceId) {
+    let Some(until) = void_until(lifecycle, now, device) else { return };
+    // No policy selects it yet: what was counted comes later.
+    let Some(known) = lifecycle.devices.get_mut(device) else { return };
+    for (policy, watcher) in known.watchers.iter_mut() {
+        watcher.forget_counts_until(until);
+        lifecycle.tallies.changed(policy, device);
+    }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Fired {
 }
 
 impl Watcher {
-    /// The rules changed: state by rule number is void. What held until now is no calm.
+    /// The rules changed: state by rule number is void. Rules that held until now leave no calm behind.
     pub(crate) fn reset(&mut self, now: Timestamp) {
         if self.rules.iter().any(|(_, watched)| watched.is_holding) {
             self.last_match = Some(now);

@@ -75,7 +75,7 @@ fn read(object: &Object) -> Arc<DisruptionGuard> {
 pub(crate) fn may_follow(write: &SetGuardStatus, found: &[u8]) -> bool {
     let Some(breaker) = &write.breaker else { return true };
     let found = core::str::from_utf8(found).ok().map(lazaret_api::read_guard);
-    // What cannot be read says nothing of a count: it is written over.
+    // A status that cannot be read says nothing of a count: it is written over.
     found.and_then(Result::ok).is_none_or(|found| breaker.may_follow(&write.known, &found.status))
 }
 

@@ -41,6 +41,11 @@ impl RevisionTimes {
     }
 }
 
+/// Lets go of the trees of objects that were not written after `revision`; their text stays.
+pub fn forget_trees_until(server: &Server, revision: u64) {
+    server.object_cache().forget_until(revision);
+}
+
 impl Server {
     /// Deletes events whose last write is older than `kept`; never ends. Zero keeps them for ever.
     pub async fn forget_events(&self, kept: Duration) {

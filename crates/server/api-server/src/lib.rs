@@ -90,6 +90,7 @@ pub use certificates::{
     needs_renewal, renewed_authority, server_certificate, serving_certificate,
 };
 pub use error::ApiError;
+pub use expiry::forget_trees_until;
 pub use http_server::{HttpOptions, serve};
 pub use lazaret_kinds::{Access, Features, Part, Release, User, own_definitions};
 pub use limits::Limits;

@@ -88,7 +88,7 @@ impl ObjectCache {
         drop(before);
     }
 
-    /// Removes the trees of objects that were not written after `revision`: after a storm they are read anew, where they are read at all.
+    /// Removes the trees of objects that were not written after `revision`: after a storm they are read again, where they are read at all.
     pub(crate) fn forget_until(&self, revision: u64) {
         for slot in &self.slots {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);

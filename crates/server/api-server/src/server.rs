@@ -385,11 +385,6 @@ impl Server {
         self.inner.stored.get(kind, namespace, name)
     }
 
-    /// Lets go of what is kept in memory besides the text of objects that were not written after `revision`.
-    pub fn forget_trees_until(&self, revision: u64) {
-        self.object_cache().forget_until(revision);
-    }
-
     /// The objects written last.
     pub(crate) fn object_cache(&self) -> &ObjectCache {
         self.inner.stored.object_cache()

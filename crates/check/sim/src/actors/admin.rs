@@ -42,7 +42,7 @@ impl World {
                 let selector = self.selector(b);
                 self.edit_rule(a, |rule| rule.selector = selector);
             }
-            Op::DeleteRule => self.delete_rule(a),
+            Op::DeleteRule => drop(self.api.rules.remove(&mut self.api.versions, &rule_name(a))),
             Op::WritePatch => self.write_patch(a, b, c),
             Op::DeletePatch => {
                 self.api.patches.remove(&mut self.api.versions, &patch_name(a));
@@ -66,7 +66,7 @@ impl World {
             }
             Op::CutLease => self.controllers[controller].cut(later),
             Op::Freeze => self.controllers[controller].freeze(self.now, later),
-            Op::Panic => self.panic_of_part(controller, b),
+            Op::Panic => panic_of_part(self, controller, b),
             Op::Scale => self.scale(a, b),
             Op::DeleteOwner => self.delete_owner(a, b),
             Op::Errors => {
@@ -99,17 +99,8 @@ impl World {
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
             Op::Lie => people::lie(self, a, b, c),
             Op::Hesitate => people::hesitate(self, a, b.is_multiple_of(2)),
-            Op::SetBudget => self.change_budget(a, b),
+            Op::SetBudget => change_budget(self, a, b),
         }
-    }
-
-    fn delete_rule(&mut self, number: u32) {
-        self.api.rules.remove(&mut self.api.versions, &rule_name(number));
-    }
-
-    fn change_budget(&mut self, namespace: u32, permitted: u32) {
-        let namespace = palette::NAMESPACES[namespace as usize % palette::NAMESPACES.len()];
-        self.set_budget(namespace, Some(permitted % 4).filter(|permitted| *permitted < 3).map(Into::into));
     }
 
     /// The leader is asked to end.
@@ -117,20 +108,6 @@ impl World {
         let leader = self.controllers.iter().position(|controller| controller.holds(self.now));
         if let Some(leader) = leader {
             self.close(leader, down_ms);
-        }
-    }
-
-    /// The agent of one part of a process panics.
-    fn panic_of_part(&mut self, controller: usize, which: u32) {
-        match which.trailing_ones() {
-            0 => self.panic(controller),
-            1 => self.health.give_up(controller),
-            2 => self.claims.give_up(controller),
-            3 => self.schedulers.give_up(controller),
-            4.. if self.config.replaced == 0 || (which / 16).is_multiple_of(2) => {
-                self.workload_controllers.give_up(controller);
-            }
-            4.. => self.replacers.give_up(controller),
         }
     }
 
@@ -330,4 +307,23 @@ fn rule_name(number: u32) -> Text {
 
 fn patch_name(number: u32) -> Text {
     format!("patch-{}", number % palette::NAMES).into()
+}
+
+fn change_budget(world: &mut World, namespace: u32, permitted: u32) {
+    let namespace = palette::NAMESPACES[namespace as usize % palette::NAMESPACES.len()];
+    world.set_budget(namespace, Some(permitted % 4).filter(|permitted| *permitted < 3).map(Into::into));
+}
+
+/// The agent of one part of a process panics.
+fn panic_of_part(world: &mut World, controller: usize, which: u32) {
+    match which.trailing_ones() {
+        0 => world.panic(controller),
+        1 => world.health.give_up(controller),
+        2 => world.claims.give_up(controller),
+        3 => world.schedulers.give_up(controller),
+        4.. if world.config.replaced == 0 || (which / 16).is_multiple_of(2) => {
+            world.workload_controllers.give_up(controller);
+        }
+        4.. => world.replacers.give_up(controller),
+    }
 }

@@ -374,7 +374,9 @@ impl World {
     }
 
     pub(crate) fn controller_heard(&mut self, number: usize, changes: &Changes) {
-        self.note_in_force(number);
+        let (view, controller) = (&self.clients[number].view, &mut self.controllers[number]);
+        let (now, position) = (controller.clock(self.now), view.position(Kind::Rule));
+        controller.in_force.note(now, position, view.of(&self.api).rules());
         self.feed(number, Input::Changed(changes));
     }
 }

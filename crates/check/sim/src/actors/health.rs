@@ -15,7 +15,11 @@ use lazaret_signals::{GuardLimits, Levels, Usage};
 use std::sync::Arc;
 
 use crate::{
-    actors::{health_beside::Beside, health_policy::PolicySpec, health_pools::Torn, news::Progress},
+    actors::{
+        health_policy::{Beside, PolicySpec},
+        health_pools::Torn,
+        news::Progress,
+    },
     api::{EPOCH_MS, Kind},
     check::Owed,
     coverage::Mark,
@@ -60,7 +64,7 @@ pub(crate) struct Health {
     pub(crate) policy: Option<PolicySpec>,
     /// Those beside it.
     pub(crate) beside: Beside,
-    /// What policies demanded of devices, and what was done.
+    /// The demands of policies on devices, and those that were met.
     pub(crate) owed: Owed,
     history: History,
     /// By incarnation of a rule: the incident that it was made for, and whether it drains.

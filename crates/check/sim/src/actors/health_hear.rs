@@ -13,9 +13,8 @@ use lazaret_signals::Levels;
 use crate::{
     actors::{
         health::{Health, HealthAgent, HealthEvent},
-        health_beside::Beside,
         health_devices,
-        health_policy::{POLICY, PolicySpec},
+        health_policy::{Beside, POLICY, PolicySpec},
     },
     api::Kind,
     mutant::Mutant,
@@ -30,13 +29,7 @@ impl World {
             core, heard, delivered, policy: known, beside: known_beside, fleet, levels, ..
         } = &mut agents[number];
         let mutant = self.mutant;
-        let as_seen = |mut spec: PolicySpec| match mutant {
-            Some(Mutant::IgnoreObserve) => {
-                spec.mode = Mode::Enforce;
-                spec
-            }
-            Some(_) | None => spec,
-        };
+        let as_seen = |spec: PolicySpec| as_mutant(spec, mutant);
         let before = *heard;
         let until = before.filter(|_| !hears_all).map_or(log.len(), |before| before.max(*delivered));
         *heard = Some(until);
@@ -46,26 +39,22 @@ impl World {
                 core.handle(now, Notice::Core(CoreInput::Policy(Box::new(spec.policy()))));
                 health_devices::select(POLICY, fleet, levels);
             }
-            hear_beside(now, (Beside::default(), *beside), mutant, (&mut *core, &mut *fleet, &mut *levels));
+            see_beside(now, (Beside::default(), *beside), mutant, (&mut *core, &mut *fleet, &mut *levels));
             *known_beside = *beside;
-            for (policy, tallies) in tallies.iter() {
-                let (policy, tallies) = (policy.clone(), tallies.clone());
-                core.handle(now, Notice::Core(CoreInput::Counted { policy, tallies }));
-            }
             let is_heard = |stored: &&Stored| match mutant {
                 Some(Mutant::ForgetIncidents) => false,
                 Some(Mutant::UnseenEnd) => stored.incident.is_open(),
                 Some(_) | None => true,
             };
-            for stored in incidents.values().filter(is_heard) {
-                core.handle(now, Notice::Stored(Box::new(stored.clone())));
-            }
-            for job in jobs.values() {
-                core.handle(now, Notice::Child(job.clone()));
-            }
-            for report in reports.values() {
-                core.handle(now, Notice::Report(report.clone()));
-            }
+            let counts = tallies.iter().map(|(policy, tallies)| {
+                Notice::Core(CoreInput::Counted { policy: policy.clone(), tallies: tallies.clone() })
+            });
+            let incidents = incidents.values().filter(is_heard);
+            let incidents = incidents.map(|stored| Notice::Stored(Box::new(stored.clone())));
+            let jobs = jobs.values().map(|job| Notice::Child(job.clone()));
+            let reports = reports.values().map(|report| Notice::Report(report.clone()));
+            let all = counts.chain(incidents).chain(jobs).chain(reports);
+            all.for_each(|notice| core.handle(now, notice));
             return;
         };
         for event in &log[before..until] {
@@ -83,7 +72,7 @@ impl World {
                 HealthEvent::ReportGone(name) => Notice::ReportGone(name),
                 HealthEvent::Beside(beside) => {
                     let before = core::mem::replace(known_beside, beside);
-                    hear_beside(now, (before, beside), mutant, (&mut *core, &mut *fleet, &mut *levels));
+                    see_beside(now, (before, beside), mutant, (&mut *core, &mut *fleet, &mut *levels));
                     continue;
                 }
                 HealthEvent::Policy(None) if mutant == Some(Mutant::UnseenPolicyEnd) => continue,
@@ -165,21 +154,26 @@ impl World {
     }
 }
 
+/// The policy as a mutant has it.
+fn as_mutant(spec: PolicySpec, mutant: Option<Mutant>) -> PolicySpec {
+    if mutant == Some(Mutant::IgnoreObserve) { PolicySpec { mode: Mode::Enforce, ..spec } } else { spec }
+}
+
 /// Policies beside the first one come and go.
-fn hear_beside(
+fn see_beside(
     now: Timestamp,
-    (before, heard): (Beside, Beside),
+    (before, now_there): (Beside, Beside),
     mutant: Option<Mutant>,
     (core, fleet, levels): (&mut Reconciler, &mut Fleet, &mut Levels),
 ) {
     let names =
         |beside: Beside| beside.policies(mutant).map(|policy| policy.name).collect::<BTreeSet<Text>>();
-    let (before, kept) = (names(before), names(heard));
+    let (before, kept) = (names(before), names(now_there));
     for gone in before.difference(&kept) {
         health_devices::select_nothing(gone, fleet, levels);
         core.handle(now, Notice::Core(CoreInput::PolicyGone(gone.clone())));
     }
-    for policy in heard.policies(mutant).filter(|policy| !before.contains(&policy.name)) {
+    for policy in now_there.policies(mutant).filter(|policy| !before.contains(&policy.name)) {
         health_devices::select(&policy.name, fleet, levels);
         core.handle(now, Notice::Core(CoreInput::Policy(Box::new(policy))));
     }

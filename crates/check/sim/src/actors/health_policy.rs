@@ -1,4 +1,5 @@
-//! The one health policy: its rules, and the forms that an administrator gives it.
+//! The health policies: the rules of the first one, and the forms that an administrator gives it. Beside it, on the same devices: a stricter one that
+//! enforces, and one that only observes, which an administrator adds and removes.
 
 use std::sync::LazyLock;
 
@@ -6,9 +7,17 @@ use lazaret_lifecycle::{
     Count, Flaps, Mode, Policy, Recovery, Rule, Step as RepairStep, TaintKeyValue, Target, When,
 };
 
+use lazaret_model::Text;
 use lazaret_signals::{POOL_COMPLETE_KEY, PUBLISHED_KEY};
 
-use crate::{actors::health::HealthEvent, coverage::Mark, palette, scenario::Config, world::World};
+use crate::{
+    actors::health::{Health, HealthEvent},
+    coverage::Mark,
+    mutant::Mutant,
+    palette,
+    scenario::Config,
+    world::World,
+};
 
 /// Its name.
 pub(crate) const POLICY: &str = "p";
@@ -39,7 +48,7 @@ impl PolicySpec {
     }
 
     /// One that minds what drivers and people say, and nothing else.
-    pub(super) fn plain() -> Self {
+    fn plain() -> Self {
         Self { mode: Mode::Enforce, form: 0, minds_slices: false }
     }
 
@@ -98,8 +107,8 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules.into_iter().filter_map(rule).collect()
 });
 
-/// A rule of this name for signals with this key, so many within a minute.
-pub(super) fn rule((name, key, count, target): (&str, &str, Option<u32>, Target)) -> Option<Rule> {
+/// A rule of this name for signals with this key; with a count, for as many within a minute.
+fn rule((name, key, count, target): (&str, &str, Option<u32>, Target)) -> Option<Rule> {
     Some(Rule {
         name: name.into(),
         when: When::compile(&format!("signal.key == \"{key}\"")).ok()?,
@@ -157,5 +166,86 @@ impl World {
     fn set_policy(&mut self, spec: Option<PolicySpec>) {
         self.health.policy = spec;
         self.health_tell(HealthEvent::Policy(spec));
+    }
+}
+
+/// The name of the one that only observes. Of two equal verdicts that of the first name counts.
+pub(crate) const OBSERVER: &str = "a";
+/// The name of the stricter one.
+pub(crate) const STRICT: &str = "strict";
+
+/// The policies beside the first one that there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub(crate) observes: bool,
+    pub(crate) is_strict: bool,
+}
+
+impl Beside {
+    /// At the start of a world.
+    pub(crate) fn first(config: &Config) -> Self {
+        Self { observes: config.beside > 1, is_strict: config.beside != 0 }
+    }
+
+    /// These policies, as a controller sees them.
+    pub(crate) fn policies(self, mutant: Option<Mutant>) -> impl Iterator<Item = Policy> {
+        let observer = self.observes.then(|| OBSERVES.clone()).map(|mut policy| {
+            if mutant == Some(Mutant::EnforceObserver) {
+                policy.mode = Mode::Enforce;
+            }
+            policy
+        });
+        observer.into_iter().chain(self.is_strict.then(|| ENFORCES.clone()))
+    }
+
+    /// The same by name.
+    fn named(self, name: &str) -> Option<Policy> {
+        self.policies(None).find(|policy| *policy.name == *name)
+    }
+}
+
+/// It would drain for whatever another policy would do less.
+static OBSERVES: LazyLock<Policy> = LazyLock::new(|| {
+    let keys = [palette::KEYS[0], palette::KEYS[1], palette::KEYS[2]];
+    let rules = keys.into_iter().filter_map(|key| rule((key, key, None, Target::Drained)));
+    Policy { name: OBSERVER.into(), mode: Mode::Observe, rules: rules.collect(), ..strict() }
+});
+
+static ENFORCES: LazyLock<Policy> = LazyLock::new(strict);
+
+/// It drains where the first one quarantines: for the same trouble, where that lasts for a second or comes twice within a shorter time.
+fn strict() -> Policy {
+    let [often, bad] = [palette::KEYS[0], palette::KEYS[1]];
+    let mut lasting = rule(("lasting", bad, None, Target::Drained));
+    lasting.iter_mut().for_each(|rule| rule.hold_ms = 1_000);
+    let mut twice = rule(("twice", often, None, Target::Drained));
+    twice.iter_mut().for_each(|rule| rule.count = Some(Count { at_least: 2, within_ms: 30_000 }));
+    Policy {
+        name: STRICT.into(),
+        mode: Mode::Enforce,
+        rules: lasting.into_iter().chain(twice).collect(),
+        steps: vec![RepairStep { name: "replace".into(), timeout_ms: 30_000, is_request: false }],
+        ..PolicySpec::plain().policy()
+    }
+}
+
+impl Health {
+    /// The policy of this name, if there is one.
+    pub(crate) fn policy_named(&self, name: &Text) -> Option<Policy> {
+        match &**name {
+            POLICY => self.policy.map(PolicySpec::policy),
+            other => self.beside.named(other),
+        }
+    }
+}
+
+impl World {
+    /// An administrator adds the policy that observes, or removes it.
+    pub(crate) fn set_observer(&mut self, observes: bool) {
+        if self.config.beside != 0 && self.health.beside.observes != observes {
+            self.coverage.hit(Mark::ObserverChanged);
+            self.health.beside.observes = observes;
+            self.health_tell(HealthEvent::Beside(self.health.beside));
+        }
     }
 }

@@ -13,7 +13,6 @@ pub(crate) mod drivers;
 pub(crate) mod election;
 pub(crate) mod guards;
 pub(crate) mod health;
-pub(crate) mod health_beside;
 pub(crate) mod health_devices;
 pub(crate) mod health_hear;
 pub(crate) mod health_policy;

@@ -103,7 +103,7 @@ impl World {
                 for found in &mut taints {
                     // A controller knows it before its status is stored, and its followers before they have seen that.
                     if let Source::Rule(name, _) = found.source {
-                        found.since = self.in_force_since(number, name);
+                        found.since = self.controllers[number].in_force.since(seen.rules(), name);
                     }
                 }
                 if beside == Beside::Devices

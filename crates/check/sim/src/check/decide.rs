@@ -132,7 +132,7 @@ impl World {
             Source::Rule(name, _) => {
                 let stored =
                     seen.rules().find(|rule| rule.name == *name).and_then(|rule| rule.effective_since);
-                self.in_force_since(number, name) != stored
+                self.controllers[number].in_force.since(seen.rules(), name) != stored
             }
             Source::Device(..) | Source::TaintSlice(..) | Source::Patch(..) => false,
         });

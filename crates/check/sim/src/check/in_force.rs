@@ -1,10 +1,8 @@
 //! Since when a rule is in force for a controller, by the events that it got: found out here, and not asked of its machine.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use lazaret_model::{Text, Timestamp, Uid};
-
-use crate::{api::Kind, world::World};
+use lazaret_model::{DeviceTaintRule, Text, Timestamp, Uid};
 
 /// Since when the rules of a controller's view are in force, where something held them or they had expired.
 #[derive(Debug, Default)]
@@ -24,32 +22,38 @@ struct Known {
     since: Option<Timestamp>,
 }
 
-impl World {
-    /// A controller gets news of rules: one that was suspended and is not any more is in force since then, unless its status says another instant.
-    pub(crate) fn note_in_force(&mut self, number: usize) {
-        let position = self.clients[number].view.position(Kind::Rule);
-        let controller = &self.controllers[number];
-        if controller.in_force.position == Some(position) {
+impl InForce {
+    /// The watch of rules has come this far: a rule that was suspended and is not any more is in force since now, unless its status says another
+    /// instant.
+    pub(crate) fn note<'a>(
+        &mut self,
+        now: Timestamp,
+        position: usize,
+        rules: impl Iterator<Item = &'a Arc<DeviceTaintRule>>,
+    ) {
+        if self.position == Some(position) {
             return;
         }
-        let now = controller.clock(self.now);
-        let found = self.seen(number).rules().map(|rule| {
+        let found = rules.map(|rule| {
             let said = rule.effective_since;
             let is_suspended = rule.is_held() || rule.is_said_to_be_expired();
-            let since = match controller.in_force.rules.get(&rule.uid) {
+            let since = match self.rules.get(&rule.uid) {
                 Some(before) if before.said == said && before.is_suspended && !is_suspended => Some(now),
                 Some(before) if before.said == said => before.since,
                 Some(_) | None => said,
             };
             (rule.uid.clone(), Known { said, is_suspended, since })
         });
-        let rules = found.collect();
-        self.controllers[number].in_force = InForce { rules, position: Some(position) };
+        *self = Self { rules: found.collect(), position: Some(position) };
     }
 
-    /// Since when a rule of this name is in force, as far as a controller can know.
-    pub(crate) fn in_force_since(&self, number: usize, name: &Text) -> Option<Timestamp> {
-        let rule = self.seen(number).rules().find(|rule| rule.name == *name)?;
-        self.controllers[number].in_force.rules.get(&rule.uid)?.since
+    /// Since when the rule of this name is in force, as far as a controller that sees these rules can know.
+    pub(crate) fn since<'a>(
+        &self,
+        mut rules: impl Iterator<Item = &'a Arc<DeviceTaintRule>>,
+        name: &Text,
+    ) -> Option<Timestamp> {
+        let rule = rules.find(|rule| rule.name == *name)?;
+        self.rules.get(&rule.uid)?.since
     }
 }

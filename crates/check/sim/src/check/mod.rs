@@ -15,6 +15,7 @@ mod holds;
 mod housekeeping;
 mod in_force;
 mod incidents;
+mod owed;
 mod owners;
 mod pace;
 mod placing;
@@ -29,8 +30,8 @@ mod trips;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use compare::Moved;
-pub(crate) use demands::Owed;
 pub(crate) use in_force::InForce;
+pub(crate) use owed::Owed;
 pub(crate) use protection::WatchedBreakers;
 
 use lazaret_eviction::{EffectId, Outcome};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lazaret_server::Server;
+use lazaret_server::{Server, forget_trees_until};
 use lazaret_store::{CompactError, Store};
 
 /// How often changes are let go, as an API server of Kubernetes has etcd compact: they are kept for this long, and at most twice as long.
@@ -16,7 +16,7 @@ pub(super) async fn let_go(store: Store, server: &Server) {
     let mut ripe = 0;
     loop {
         turns.tick().await;
-        server.forget_trees_until(ripe);
+        forget_trees_until(server, ripe);
         ripe = turn(&store, ripe).await;
     }
 }

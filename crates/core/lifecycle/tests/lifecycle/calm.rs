@@ -80,7 +80,7 @@ fn many_signals_write_an_incident_twice_in_the_time_after_which_calm_is_stored()
     assert!(world.recorded().calm_since.is_some());
 }
 
-/// The rules of a policy that is written begin anew, and signals that last are sent again after it.
+/// The rules of a policy that is written begin again, and signals that last are sent again after it.
 #[test]
 fn an_ill_device_is_not_calm_while_its_policy_is_being_written() {
     for (recovery, expected) in [(None, Stage::Quarantined), (policy().recovery, Stage::Quarantined)] {
