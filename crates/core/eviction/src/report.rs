@@ -287,7 +287,7 @@ fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
 }
 
 /// Names of pods in an order that is the same for every machine: each numbers pods in its own.
-fn in_order(names: &Names) -> Vec<Uid> {
+fn in_order(names: &crate::record::Names) -> Vec<Uid> {
     let mut ordered: Vec<Uid> = names.iter().cloned().collect();
     ordered.sort_unstable();
     ordered
