@@ -155,8 +155,11 @@ impl World {
 }
 
 /// The policy as a mutant has it.
-fn as_mutant(spec: PolicySpec, mutant: Option<Mutant>) -> PolicySpec {
-    if mutant == Some(Mutant::IgnoreObserve) { PolicySpec { mode: Mode::Enforce, ..spec } } else { spec }
+fn as_mutant(mut spec: PolicySpec, mutant: Option<Mutant>) -> PolicySpec {
+    if mutant == Some(Mutant::IgnoreObserve) {
+        spec.mode = Mode::Enforce;
+    }
+    spec
 }
 
 /// Policies beside the first one come and go.
