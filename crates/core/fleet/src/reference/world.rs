@@ -104,10 +104,17 @@ impl Reference {
         all
     }
 
-    /// Whether the attributes of some device are known from memory alone: then the past matters.
+    /// Whether the attributes of some device are known from memory alone, or would be if objects had come in another order: then the past matters.
     #[must_use]
     pub fn depends_on_memory(&self) -> bool {
-        self.memory.keys().any(|id| self.newest(id).is_none())
+        // It is listed where it is not held; it was known from there as long as nothing said where it is held.
+        let is_elsewhere = |id: &DeviceId| {
+            let lists = |slice: &ResourceSlice| slice.devices.iter().any(|device| device.name == id.device);
+            self.slices_of(&id.pool_id()).any(lists)
+        };
+        let held = self.held_ids();
+        let elsewhere = held.iter().filter(|id| is_elsewhere(id));
+        self.memory.keys().chain(elsewhere).any(|id| self.newest(id).is_none())
     }
 
     /// The state that a fleet must show.
