@@ -34,7 +34,7 @@ pub struct EventText {
 }
 
 impl EventText {
-    /// Tells texts apart that several writers have for one object in one millisecond: the name of an event is that of its object and a time.
+    /// Differs between texts that several writers have for one object in one millisecond: the name of an event is that of its object and a time.
     fn digest(&self) -> u64 {
         let Self { uid, field, is_warning, reason, message } = self;
         let field = field.as_deref().unwrap_or_default();
