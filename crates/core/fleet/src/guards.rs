@@ -119,7 +119,7 @@ pub struct Guards {
     holds: Holds,
 }
 
-/// Rules and taints that are held until they are approved, as far as somebody asked for them.
+/// Rules and taints that are held until they are approved, of those that were asked about.
 #[derive(Debug, Default)]
 struct Holds {
     /// The revision of the fleet that the rest is about.

@@ -70,7 +70,7 @@ pub fn sign_taint_approvals(guard: &mut Value, old: Option<&Value>, user: &str) 
 pub struct Writer<'a> {
     /// The authenticated user.
     pub user: &'a str,
-    /// The author of what is written, where a controller writes it for somebody.
+    /// The author of the object, where a controller writes it on behalf of a user.
     pub wished_by: Option<&'a str>,
 }
 

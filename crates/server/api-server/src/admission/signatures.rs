@@ -21,8 +21,8 @@ pub(crate) fn sign(call: &Call<'_>, new: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// The author of the health policy that an object is made for. A controller is not the author of what it makes for somebody, who could approve
-/// it as a second person otherwise.
+/// The author of the health policy that an object is made for. If the controller that makes the object were its author, the author of the policy could
+/// approve it as a second person. `None` where the incident or the policy is gone: then the controller is named, and no approval counts.
 fn wished_by(server: &Server, object: &Value, user: &str) -> Option<String> {
     let stored = |key: String| server.store().get(key.as_bytes()).map(|item| object::decode(&item.value));
     let incident = stored(format!("{INCIDENTS}{}", review::incident_of(object, user)?))?;

@@ -1,4 +1,4 @@
-//! The author of what a controller makes for somebody is that somebody: who wrote a health policy is no second person for its rules.
+//! Rules that a controller makes for a health policy have the author of the policy, who is no second person for them.
 
 use lazaret_json::{Value, json};
 use lazaret_server::User;
