@@ -34,25 +34,17 @@ pub struct Options {
 pub struct Plane {
     pub(crate) options: lazaret_controllers::Options,
     pub(crate) hollow: lazaret_hollow::HollowOptions,
-    pub(crate) node_credentials: bool,
     pub(crate) clock: Clock,
 }
 
 impl Plane {
-    /// `nodes` nodes, each with `devices` devices: `node-1` has `gpu-0` and on.
+    /// `nodes` nodes, each with `devices` devices: `node-1` has `gpu-0` and on. Each writes as its own user, `system:node:NAME`.
     #[must_use]
     pub fn simulated(nodes: usize, devices: usize) -> Self {
         let hollow =
             lazaret_hollow::HollowOptions { nodes, devices, ..lazaret_hollow::HollowOptions::default() };
         let options = lazaret_controllers::Options::default();
-        Self { options, hollow, node_credentials: false, clock: Clock::default() }
-    }
-
-    /// Each simulated node writes with credentials of its own, as `system:node:NAME`.
-    #[must_use]
-    pub fn node_credentials(mut self) -> Self {
-        self.node_credentials = true;
-        self
+        Self { options, hollow, clock: Clock::default() }
     }
 
     /// The clock of the scheduler, the controllers and the nodes; every clone of it can set it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{Client, Metrics, Tasks};
-use lazaret_server::{Server, User, controller_user};
+use lazaret_server::{Server, controller_user, node_user};
 use tokio::sync::watch;
 
 use crate::{Plane, StartError, host::Host};
@@ -33,24 +33,11 @@ impl Running {
                 .await
                 .map_err(|error| StartError::Plane(error.to_string()))?;
             let (stop, stopped) = watch::channel(false);
-            let fleet = plane.hollow.clone();
-            let hollow = if plane.node_credentials {
-                let server = server.clone();
-                let clients = Arc::new(move |name: &str| Client::direct(server.answering(node_user(name))));
-                lazaret_hollow::start_with(running.hub(), fleet, &stopped, clients)
-            } else {
-                lazaret_hollow::start(running.hub(), fleet, &stopped)
-            };
-            let hollow = hollow.map_err(|error| StartError::Plane(error.to_string()))?;
+            let of_nodes = server.clone();
+            let clients = Arc::new(move |name: &str| Client::direct(of_nodes.answering(node_user(name))));
+            let hollow = lazaret_hollow::start_with(running.hub(), plane.hollow.clone(), &stopped, clients)
+                .map_err(|error| StartError::Plane(error.to_string()))?;
             Ok(Self { _plane: running, _hollow: hollow, _stop: stop })
         })
-    }
-}
-
-fn node_user(name: &str) -> User {
-    User {
-        name: format!("system:node:{name}"),
-        groups: vec!["system:nodes".into(), "system:authenticated".into()],
-        ..User::default()
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     volumes::{SeenClaim, SeenVolume, Volumes},
 };
 
-/// As whom the nodes write, where they have no clients of their own and controllers are users: one user for all of them.
+/// Who writes what is of no single node: the class of the devices, and volumes. And all the rest, where nodes have no clients of their own.
 pub const CONTROLLER: &str = "simulated-nodes";
 
 /// Gives the client of a node, by its name.

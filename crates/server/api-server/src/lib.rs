@@ -82,7 +82,9 @@ mod websocket;
 pub use address::ServerAddress;
 pub use admission::AdmissionPlugin;
 pub use alerts::{AlertAnswer, AlertSink};
-pub use auth::{Authenticator, ControllerRole, Peer, Rbac, TokenKeys, controller_roles, controller_user};
+pub use auth::{
+    Authenticator, ControllerRole, Peer, Rbac, TokenKeys, controller_roles, controller_user, node_user,
+};
 pub use authorizer::Authorizer;
 pub use body::{Body, Chunks};
 pub use certificates::{

@@ -1,13 +1,14 @@
 //! Nodes that have no more than their own credentials.
 
-use lazaret_testkit::{Cluster, Plane};
-use serde_json::json;
+use http::Request;
+use lazaret_server::{controller_roles, node_user};
+use serde_json::{Value, json};
 
 use crate::stage::{Stage, pod_path};
 
 #[test]
 fn nodes_do_all_their_work_with_their_own_credentials() {
-    let stage = Stage::of(Cluster::options().plane(Plane::simulated(2, 1).node_credentials()), 2);
+    let stage = Stage::with(2, 1);
     stage.until("the nodes are ready and a controller has taken their taints", || {
         let nodes = stage.list("/api/v1/nodes");
         let untainted = nodes.iter().filter(|node| node["spec"]["taints"].is_null()).count();
@@ -37,6 +38,56 @@ fn nodes_do_all_their_work_with_their_own_credentials() {
     };
     assert!(!answered("200").is_empty(), "requests are counted by their code");
     assert!(answered("403").is_empty(), "{:#?}", answered("403"));
+}
+
+/// The code of the answer to a merge patch that a node's own user sends; 200 where it is done.
+fn merged_by(stage: &Stage, node: &str, path: &str, patch: &Value) -> u16 {
+    let request = Request::patch(path)
+        .header("content-type", "application/merge-patch+json")
+        .body(patch.to_string().into_bytes())
+        .unwrap();
+    let client = stage.cluster.client_as(node_user(node));
+    match stage.cluster.block_on(async move { client.request::<Value>(request).await }) {
+        Ok(_) => 200,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{path}: {error}"),
+    }
+}
+
+#[test]
+fn no_node_writes_what_is_of_another_node() {
+    let stage = Stage::with(2, 1);
+    stage.template("gpu", &json!([]));
+    stage.pod("a", "gpu");
+    stage.running("a");
+    let (node, _) = stage.device_of("a");
+    let other = if node == "node-1" { "node-2" } else { "node-1" };
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}");
+    stage.until("the node has its lease", || {
+        stage.try_request("GET", &lease, "application/json", &Value::Null)
+    });
+    let mark = json!({"metadata": {"labels": {"mark": "1"}}});
+    let message = json!({"status": {"message": "marked"}});
+    let of_the_node = [
+        (lease, &mark),
+        (format!("/apis/resource.k8s.io/v1/resourceslices/00000-gpu.example.com-{node}"), &mark),
+        (format!("/api/v1/nodes/{node}"), &mark),
+        (format!("/api/v1/nodes/{node}/status"), &json!({"status": {"daemonEndpoints": {}}})),
+        (format!("{}/status", pod_path("a")), &message),
+    ];
+    for (path, patch) in of_the_node {
+        assert_eq!(merged_by(&stage, other, &path, patch), 403, "{other}: {path}");
+        assert_eq!(merged_by(&stage, &node, &path, patch), 200, "{node}: {path}");
+    }
+}
+
+#[test]
+fn the_account_of_all_simulated_nodes_writes_nothing_that_is_of_one() {
+    let role = controller_roles().iter().find(|role| role.name == "simulated-nodes").unwrap();
+    let of_one_node = ["events", "leases", "nodes", "nodes/status", "pods", "pods/status", "resourceslices"];
+    let written = role.may.iter().flat_map(|rule| rule["resources"].as_array().unwrap());
+    let wrong: Vec<_> = written.filter(|plural| of_one_node.contains(&plural.as_str().unwrap())).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 #[test]

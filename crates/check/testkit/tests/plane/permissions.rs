@@ -38,6 +38,7 @@ fn controllers_evict_and_free_claims_with_the_rights_of_a_role() {
         ..Options::default()
     };
     let stage = Stage::of(Cluster::options().plane(Plane::simulated(1, 2).options(options(false))), 1);
+    stage.take_taints_of_nodes();
     let roles = "/apis/rbac.authorization.k8s.io/v1";
     stage.create(&format!("{roles}/clusterroles"), &role());
     stage.create(

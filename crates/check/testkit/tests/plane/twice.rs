@@ -13,7 +13,7 @@ const NODE: &str = "/api/v1/nodes/node-1";
 /// One node with one device, whose driver does not unprepare until the test says so.
 fn stage() -> Stage {
     // Nodes answer with no more than their own credentials.
-    let plane = Plane::simulated(1, 1).node_credentials();
+    let plane = Plane::simulated(1, 1);
     let stage = Stage::of(Cluster::options().plane(plane), 1);
     begin(&stage);
     stage

@@ -9,7 +9,7 @@ use lazaret_agent::{Agent, Options};
 use lazaret_example::{Example, Extras};
 use lazaret_nvidia::{Nvidia, Partitions};
 use lazaret_runtime::Metrics;
-use lazaret_server::{Server, User, controller_user};
+use lazaret_server::{Server, controller_user, node_user};
 
 use crate::{node_run::RunArgs, output, signal};
 
@@ -94,9 +94,8 @@ impl LocalNodeArgs {
             root.display(),
             run_options.runtime.name()
         ));
-        let groups = vec!["system:nodes".into(), "system:authenticated".into()];
-        let user = User { name: format!("system:node:{node}"), groups, ..User::default() };
-        let agent = Agent::start_with_pods(server.client(user), options, run_options, &Metrics::default())?;
+        let client = server.client(node_user(&node));
+        let agent = Agent::start_with_pods(client, options, run_options, &Metrics::default())?;
         let cdi = run.last_cdi_root().cloned().unwrap_or_else(|| root.join("cdi"));
         if self.driver.is_some() {
             wait_for_node(server, &node).await;

@@ -1,10 +1,12 @@
 //! The parts beside the API server, in the same process and over the same API.
 
+use std::sync::Arc;
+
 use anyhow::{Result, anyhow};
 use lazaret_controllers::{Options, Plane};
 use lazaret_hollow::HollowOptions;
 use lazaret_runtime::{Client, Metrics, Tasks};
-use lazaret_server::{Server, controller_user};
+use lazaret_server::{Server, controller_user, node_user};
 use tokio::sync::watch;
 
 use crate::alerts;
@@ -39,7 +41,8 @@ impl Parts {
         } else {
             let (stop, stopped) = watch::channel(false);
             let options = HollowOptions { nodes, devices, ..HollowOptions::default() };
-            let tasks = lazaret_hollow::start(plane.hub(), options, &stopped)
+            let clients = Arc::new(move |name: &str| Client::direct(server.answering(node_user(name))));
+            let tasks = lazaret_hollow::start_with(plane.hub(), options, &stopped, clients)
                 .map_err(|error| anyhow!("start the simulated nodes: --{error}"))?;
             Some((tasks, stop))
         };

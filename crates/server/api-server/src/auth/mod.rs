@@ -25,6 +25,7 @@ use crate::{ApiError, Requester, Server, SessionOver, clock, websocket::bearer_t
 
 pub use controllers::{ControllerRole, controller_roles, controller_user};
 pub(crate) use impersonation::act_as;
+pub use node::node_user;
 pub use rbac::Rbac;
 pub(crate) use reviews::user_info;
 pub use tokens::TokenKeys;

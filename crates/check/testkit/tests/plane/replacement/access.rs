@@ -16,6 +16,7 @@ fn who_may_not_read_nodes_says_so_and_works_for_devices() {
     let parts = |controllers: bool| Parts { scheduler: !controllers, controllers, workloads: controllers };
     let plane = Plane::simulated(2, 2).options(Options { parts: parts(false), ..Options::default() });
     let stage = Stage::of(Cluster::options().plane(plane), 2);
+    stage.take_taints_of_nodes();
     let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let groups = [
         "apps",

@@ -14,6 +14,13 @@ use crate::ObjectStore;
 
 pub(crate) use rules::LEASE_NAMESPACE;
 
+/// The user of a node's kubelet: `system:node:NAME` in the group `system:nodes`.
+#[must_use]
+pub fn node_user(name: &str) -> User {
+    let groups = vec!["system:nodes".into(), "system:authenticated".into()];
+    User { name: format!("system:node:{name}"), groups, ..User::default() }
+}
+
 /// The name of the node that asks, if a node asks; empty if it does not say which.
 pub(crate) fn node_name(user: &User) -> Option<&str> {
     let name = user.name.strip_prefix("system:node:")?;
