@@ -115,6 +115,11 @@ pub trait Rules: Send + Sync {
     #[allow(clippy::wrong_self_convention, reason = "it converts the object, not the rules")]
     fn from_version(&self, _object: &mut Value, _version: &str, _old: Option<&Value>) {}
 
+    /// Versions whose records of owners name fields at the top otherwise than the stored form: its name, then theirs.
+    fn other_names(&self) -> &'static [(&'static str, &'static [(&'static str, &'static str)])] {
+        &[]
+    }
+
     /// Whether `to_version` would change this object, so that stored bytes can be shipped as they are if not.
     fn differs_in(&self, _object: &Value, _version: &str) -> bool {
         false

@@ -9,7 +9,7 @@ mod request;
 use std::fmt;
 
 pub use last_applied::note_last_applied;
-pub use request::ApplyRequest;
+pub use request::{ApplyRequest, Compared, OtherNames};
 
 use lazaret_json::{Value, json};
 
@@ -122,6 +122,7 @@ pub fn apply(
     let mut before = live.cloned().unwrap_or_else(|| json!({}));
     let mut owners = ManagedFields::take(&mut before);
     let owners_before = owners.clone();
+    owners.compare_names(request.other_names);
     let mut config = config.clone();
     ManagedFields::remove(&mut config);
     for name in request.ignored {
@@ -158,13 +159,14 @@ pub fn apply(
 
     let difference = compare::compare_applied(schema, ty, &before, &after);
     if !request.force {
-        refuse_conflicts(&owners, &manager, &difference.changed, || {
+        refuse_conflicts(&owners, &manager, &difference.changed, request, || {
             last_applied::unchanged_fields(schema, ty, &before, request)
         })?;
     }
     owners.disown(&difference.changed, Some(&manager));
     owners.disown(&difference.removed, None);
     owners.set(manager, recorded(wanted), request.time);
+    owners.record_names(request.other_names);
     let changed = before != after || !owners.same_owners(&owners_before);
     owners.put(&mut after);
     Ok(Ownership { object: after, changed })
@@ -192,6 +194,7 @@ pub fn track_update(
         // A record begins with the object or with the first apply: from here on it would tell half the truth.
         return after;
     }
+    owners.compare_names(request.other_names);
     let mut difference = compare::compare(schema, ty, live, &after);
     // The record itself was taken out of one of the two.
     if let Some(metadata) = difference.removed.children.get_mut("f:metadata") {
@@ -202,6 +205,7 @@ pub fn track_update(
     owners.disown(&difference.removed, None);
     owners.add(manager, request.recorded(difference), request.time);
     owners.fold();
+    owners.record_names(request.other_names);
     owners.put(&mut after);
     after
 }
@@ -219,11 +223,13 @@ fn first_written(
         Record::Kept => ManagedFields::default(),
         Record::Set(owners) => owners,
     };
+    owners.compare_names(request.other_names);
     let fields = compare::compare(schema, ty, &Value::Null, &object);
     let manager = request.as_manager(Operation::Update);
     owners.disown(&fields.changed, Some(&manager));
     owners.add(manager, request.recorded(fields), request.time);
     owners.fold();
+    owners.record_names(request.other_names);
     owners.put(&mut object);
     object
 }
@@ -291,22 +297,33 @@ fn refuse_conflicts(
     owners: &ManagedFields,
     applier: &Manager,
     changed: &FieldSet,
+    request: &ApplyRequest<'_>,
     allowed: impl FnOnce() -> FieldSet,
 ) -> Result<(), ApplyError> {
-    if conflicts(owners, applier, changed).is_empty() {
+    if conflicts(owners, applier, changed, request).is_empty() {
         return Ok(());
     }
-    let conflicts = conflicts(owners, applier, &changed.difference(&allowed()));
+    let conflicts = conflicts(owners, applier, &changed.difference(&allowed()), request);
     if conflicts.is_empty() { Ok(()) } else { Err(ApplyError::Conflicts(conflicts)) }
 }
 
-fn conflicts(owners: &ManagedFields, applier: &Manager, changed: &FieldSet) -> Vec<Conflict> {
+fn conflicts(
+    owners: &ManagedFields,
+    applier: &Manager,
+    changed: &FieldSet,
+    request: &ApplyRequest<'_>,
+) -> Vec<Conflict> {
     owners
         .entries
         .iter()
         .filter(|(manager, _)| *manager != applier)
         .filter_map(|(manager, entry)| {
             let contested = entry.fields.set().intersection(changed);
+            let names = request.other_names.iter().find(|(version, _)| *version == manager.api_version);
+            let contested = match names {
+                Some((_, names)) => contested.renamed(names.iter().copied()),
+                None => contested,
+            };
             (!contested.is_empty()).then(|| Conflict {
                 manager: manager.clone(),
                 time: entry.time.clone(),

@@ -23,6 +23,16 @@ impl FieldSet {
         !self.member && self.children.values().all(Self::is_empty)
     }
 
+    /// The same paths, where fields at the top have other names.
+    pub(crate) fn renamed<'a>(mut self, names: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        for (from, to) in names {
+            if let Some(below) = self.children.remove(&PathElement::field(from)) {
+                self.children.insert(PathElement::field(to), below);
+            }
+        }
+        self
+    }
+
     /// The path to here and nothing below.
     pub(crate) fn member() -> Self {
         Self { member: true, children: BTreeMap::new() }

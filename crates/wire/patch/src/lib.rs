@@ -14,7 +14,10 @@ mod managed;
 mod owned;
 mod strategic;
 
-pub use apply::{ApplyError, ApplyRequest, Conflict, Ownership, apply, note_last_applied, track_update};
+pub use apply::{
+    ApplyError, ApplyRequest, Compared, Conflict, OtherNames, Ownership, apply, note_last_applied,
+    track_update,
+};
 pub use element::PathElement;
 pub use error::PatchError;
 pub use fields::FieldSet;

@@ -10,7 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::{
-    FieldSet,
+    FieldSet, OtherNames,
     owned::{Owned, is_field_set},
 };
 
@@ -156,6 +156,29 @@ impl ManagedFields {
             if let Some(entry) = self.entries.remove(&known) {
                 let fields = entry.fields.set().into_owned();
                 self.add(manager.clone(), fields, &entry.time);
+            }
+        }
+    }
+
+    /// Gives the fields the names of the form in which owners are compared, where their version has others.
+    pub(crate) fn compare_names(&mut self, others: &[OtherNames<'_>]) {
+        self.rename(others, |(compared, own)| (own, compared));
+    }
+
+    /// Gives the fields the names that their version has.
+    pub(crate) fn record_names(&mut self, others: &[OtherNames<'_>]) {
+        self.rename(others, |names| names);
+    }
+
+    fn rename<'a>(
+        &mut self,
+        others: &[OtherNames<'a>],
+        direction: impl Fn((&'a str, &'a str)) -> (&'a str, &'a str),
+    ) {
+        for (version, names) in others {
+            for (_, entry) in self.entries.iter_mut().filter(|(manager, _)| manager.api_version == *version) {
+                let fields = entry.fields.set().into_owned();
+                entry.fields = Owned::Set(fields.renamed(names.iter().copied().map(&direction)));
             }
         }
     }

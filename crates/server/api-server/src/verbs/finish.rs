@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use lazaret_json::Value;
 use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Operation};
-use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
+use lazaret_patch::{ApplyRequest, Compared, ManagedFields, track_update};
 use lazaret_schema::alike;
 use lazaret_storage::{Item, Op, TxnError};
 
@@ -284,6 +284,7 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
     let api_version = call.kind.api_version(&call.served.version);
     let time = Call::timestamp();
     let ignored = ignored(call);
+    let compared = |object: &mut Value| call.kind.rules.from_version(object, &call.served.version, None);
     let request = ApplyRequest {
         manager: &call.manager,
         api_version: &api_version,
@@ -291,6 +292,8 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
         force: true,
         time: &time,
         ignored,
+        other_names: call.kind.rules.other_names(),
+        compared: Compared(&compared),
     };
     track_update(schema, shape, old, new, &request)
 }

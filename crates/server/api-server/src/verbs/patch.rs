@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_kinds::FieldProblem;
 use lazaret_patch::{
-    ApplyError, ApplyRequest, ManagedFields, Ownership, PatchError, apply, json_patch, merge_patch,
+    ApplyError, ApplyRequest, Compared, ManagedFields, Ownership, PatchError, apply, json_patch, merge_patch,
     note_last_applied, strategic_merge,
 };
 use lazaret_schema::{Finding, Form, canonical, check};
@@ -167,6 +167,7 @@ pub(super) fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> 
     let api_version = call.kind.api_version(&call.served.version);
     let time = Call::timestamp();
     let ignored = ignored(call);
+    let compared = |object: &mut Value| call.kind.rules.from_version(object, &call.served.version, None);
     let request = ApplyRequest {
         manager: &call.manager,
         api_version: &api_version,
@@ -174,6 +175,8 @@ pub(super) fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> 
         force: call.query.flag("force"),
         time: &time,
         ignored,
+        other_names: call.kind.rules.other_names(),
+        compared: Compared(&compared),
     };
     let owned = apply(schema, shape, live, config, &request);
     let settled = |owned: Ownership| {

@@ -20,6 +20,7 @@ mod linear;
 mod node_proxy;
 mod opaque;
 mod openapi;
+mod owners;
 mod pods;
 mod policies;
 mod preconditions;

@@ -22,6 +22,9 @@ const RENAMED: &[(&str, &str)] = &[
     ("reportingComponent", "reportingController"),
 ];
 
+/// Either group writes records of owners in its own words, into the one object.
+const OTHER_NAMES: &[(&str, &[(&str, &str)])] = &[("events.k8s.io/v1", RENAMED)];
+
 /// Events of the core group.
 #[derive(Debug)]
 pub(crate) struct CoreEvent;
@@ -37,6 +40,10 @@ impl Rules for CoreEvent {
 
     fn may_exceed_limits(&self) -> bool {
         true
+    }
+
+    fn other_names(&self) -> &'static [(&'static str, &'static [(&'static str, &'static str)])] {
+        OTHER_NAMES
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
@@ -78,6 +85,10 @@ impl Rules for NewEvent {
 
     fn may_exceed_limits(&self) -> bool {
         true
+    }
+
+    fn other_names(&self) -> &'static [(&'static str, &'static [(&'static str, &'static str)])] {
+        OTHER_NAMES
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

@@ -24,7 +24,8 @@ pub(super) fn unchanged_fields(
     let applied = annotation(live).filter(|_| request.manager == MANAGER);
     let applied = applied.and_then(|text| serde_json::from_str::<Value>(text).ok());
     match applied {
-        Some(applied) if applied["apiVersion"] == request.api_version => {
+        Some(mut applied) if applied["apiVersion"] == request.api_version => {
+            (request.compared.0)(&mut applied);
             let since = compare::compare(schema, ty, &applied, live);
             FieldSet::of(schema, ty, &applied).difference(&since.changed).difference(&since.removed)
         }

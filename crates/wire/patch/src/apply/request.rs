@@ -1,5 +1,9 @@
 //! The manager that applies or writes, and how.
 
+use std::fmt;
+
+use lazaret_json::Value;
+
 /// The manager and the version of an apply or a write, and how it is done.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyRequest<'a> {
@@ -15,4 +19,21 @@ pub struct ApplyRequest<'a> {
     pub time: &'a str,
     /// Paths that this endpoint never changes: `status` on the object, `spec` and perhaps `metadata.labels` on its status.
     pub ignored: &'a [&'a str],
+    /// Versions that name fields otherwise than the form in which owners are compared: the record of a version has its own names.
+    pub other_names: &'a [OtherNames<'a>],
+    /// Brings an object of the endpoint's version into the form in which owners are compared.
+    pub compared: Compared<'a>,
 }
+
+/// A conversion of objects.
+#[derive(Clone, Copy)]
+pub struct Compared<'a>(pub &'a dyn Fn(&mut Value));
+
+impl fmt::Debug for Compared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Compared")
+    }
+}
+
+/// A version, and the fields at the top of an object that have another name in it: the compared form's name, then its own.
+pub type OtherNames<'a> = (&'a str, &'a [(&'a str, &'a str)]);

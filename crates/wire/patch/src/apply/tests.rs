@@ -9,6 +9,8 @@ fn request(manager: &str) -> ApplyRequest<'_> {
         force: false,
         time: "2026-01-01T00:00:00Z",
         ignored: &[],
+        other_names: &[],
+        compared: Compared(&|_| {}),
     }
 }
 
