@@ -9,7 +9,7 @@ mod request;
 use std::fmt;
 
 pub use last_applied::note_last_applied;
-pub use request::{ApplyRequest, Compared, OtherNames};
+pub use request::{ApplyRequest, Compared};
 
 use lazaret_json::{Value, json};
 

@@ -15,12 +15,11 @@ mod owned;
 mod strategic;
 
 pub use apply::{
-    ApplyError, ApplyRequest, Compared, Conflict, OtherNames, Ownership, apply, note_last_applied,
-    track_update,
+    ApplyError, ApplyRequest, Compared, Conflict, Ownership, apply, note_last_applied, track_update,
 };
 pub use element::PathElement;
 pub use error::PatchError;
 pub use fields::FieldSet;
 pub use json::{OPERATIONS_MAX, json_patch, merge_patch};
-pub use managed::{ManagedFields, Manager, Operation};
+pub use managed::{ManagedFields, Manager, Operation, OtherNames};
 pub use strategic::strategic_merge;

@@ -10,7 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::{
-    FieldSet, OtherNames,
+    FieldSet,
     owned::{Owned, is_field_set},
 };
 
@@ -77,6 +77,9 @@ const FOLDED: &str = "ancient-changes";
 
 /// Where in the metadata the record stands.
 const RECORD: &str = "managedFields";
+
+/// A version, and the fields at the top of an object that have another name in it: the compared form's name, then its own.
+pub type OtherNames<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 
 /// All owners of an object's fields.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use lazaret_json::Value;
 
+use crate::OtherNames;
+
 /// The manager and the version of an apply or a write, and how it is done.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyRequest<'a> {
@@ -34,6 +36,3 @@ impl fmt::Debug for Compared<'_> {
         f.write_str("Compared")
     }
 }
-
-/// A version, and the fields at the top of an object that have another name in it: the compared form's name, then its own.
-pub type OtherNames<'a> = (&'a str, &'a [(&'a str, &'a str)]);
