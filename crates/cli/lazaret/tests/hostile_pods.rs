@@ -205,7 +205,7 @@ fn a_link_in_a_volume_leads_nowhere_outside_of_it() {
 fn a_node_that_is_short_of_memory_evicts_pods_and_takes_no_more() {
     let cluster = Cluster::start(&[]);
     let folder = tempfile::Builder::new().prefix("n").tempdir().unwrap();
-    let root = Root(folder.path().join("k"));
+    let root = Root(folder.path().join("k"), None);
     fs::create_dir(&root.0).unwrap();
     import_image(&root.0);
     let words = ["node", "--node-name", "here", "--node-port", "0", "--runtime", runtime(), "--root"];

@@ -79,7 +79,7 @@ fn a_pod_prints_its_device_and_is_moved_to_another() {
 fn containers_outlive_the_agent_and_are_found_again() {
     let cluster = Cluster::start(&[]);
     let folder = tempfile::Builder::new().prefix("n").tempdir().unwrap();
-    let root = Root(folder.path().join("k"));
+    let root = Root(folder.path().join("k"), None);
     fs::create_dir(&root.0).unwrap();
     import_image(&root.0);
     let words = ["node", "--node-name", "here", "--node-port", "0", "--runtime", runtime(), "--root"];

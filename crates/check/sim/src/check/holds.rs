@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_eviction::Evict;
 use lazaret_model::{
-    Approvers, ConfirmAbove, DeviceSelector, DeviceTaintRule, DisruptionGuard, Impact, Share, Taint,
+    Approvers, ConfirmAbove, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, Impact, Share, Taint,
     TaintApproval, TaintedBy,
 };
 
@@ -179,6 +179,10 @@ pub(super) fn holder_of<'a>(
 ) -> Option<&'a Arc<DisruptionGuard>> {
     if let Some(uid) = rule_of(found.source) {
         let rule = world.seen(number).rules().find(|rule| rule.uid == *uid)?;
+        // It keeps nobody away from a device, so there is nothing to approve.
+        if matches!(rule.taint.effect, Effect::None) {
+            return None;
+        }
         return guards.iter().find(|guard| {
             let exceeds = |confirm| world.exceeds(number, rule, guard, &confirm);
             guard.confirm_above.is_some_and(exceeds) && !world.is_approved(number, rule, guard)

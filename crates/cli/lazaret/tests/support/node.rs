@@ -37,11 +37,14 @@ pub(crate) fn runtime() -> &'static str {
     }
 }
 
-/// A directory of a node, which takes what was started from it with it.
-pub(crate) struct Root(pub(crate) PathBuf);
+/// A directory of a node, which takes what was started from it with it: first the process that starts pods again.
+pub(crate) struct Root(pub(crate) PathBuf, pub(crate) Option<u32>);
 
 impl Drop for Root {
     fn drop(&mut self) {
+        if let Some(agent) = self.1 {
+            let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
+        }
         let oci = self.0.join("run/runc/oci");
         if let Ok(list) = Command::new("runc").arg("--root").arg(&oci).args(["list", "-q"]).output() {
             for id in String::from_utf8_lossy(&list.stdout).lines() {
@@ -51,7 +54,19 @@ impl Drop for Root {
         for pid in processes_of(&self.0) {
             let _ = Command::new("kill").args(["-9", &pid]).status();
         }
+        for mount in mounts_below(&self.0) {
+            let _ = Command::new("umount").arg("--lazy").arg(&mount).status();
+        }
     }
+}
+
+/// What is mounted below this directory, the last mount first.
+fn mounts_below(root: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    let mut below: Vec<PathBuf> = places.filter(|place| place.starts_with(root)).collect();
+    below.reverse();
+    below
 }
 
 /// Processes that name this directory in their arguments or environment: those of containers, and those beside them.
@@ -131,7 +146,7 @@ pub(crate) fn condition(cluster: &Cluster, node: &str, kind: &str) -> Value {
 pub(crate) fn start_with_node(words: &[&str]) -> (Cluster, Root) {
     let first = ["--node", "--node-name", "here", "--runtime", runtime()];
     let cluster = Cluster::start(&[&first[..], &NO_PRESSURE, words].concat());
-    let root = Root(cluster.folder.path().join("node"));
+    let root = Root(cluster.folder.path().join("node"), Some(cluster.process.id()));
     wait_until("the node has its directories", || root.0.join("plugins_registry").exists());
     import_image(&root.0);
     cluster.until("the node is ready", |cluster| {
