@@ -108,18 +108,20 @@ impl Levels {
         names.filter_map(|name| self.slices.get(name)).map(|slice| &**slice)
     }
 
-    /// The slices of each node, and those of no node: a node writes slices in pools of any name, and none is missing on another because of them. A
-    /// pool that is complete as a whole is one part.
+    /// The slices of each node, and those of no node: a node writes slices in pools of any name, and on another none is missing or there because of
+    /// them. A pool of several nodes that is complete as a whole, in one generation, is one part; one that has the name of a node is that node's.
     fn parts(&self, pool: &PoolId) -> Vec<Part<'_>> {
-        let whole = Part::of(None, self.slices_of(pool));
-        if whole.as_ref().is_none_or(Part::is_complete) {
-            return whole.into_iter().collect();
-        }
+        let Some(whole) = Part::of(None, self.slices_of(pool)) else { return Vec::new() };
         let nodes: BTreeSet<Option<&Text>> =
             self.slices_of(pool).map(|slice| slice.nodes.own_node()).collect();
         let part =
             |node| Part::of(node, self.slices_of(pool).filter(move |slice| slice.nodes.own_node() == node));
-        nodes.into_iter().filter_map(part).collect()
+        let parts: Vec<Part<'_>> = nodes.into_iter().filter_map(part).collect();
+        let is_of_one = parts.iter().any(|part| part.node.is_some_and(|node| *node == pool.pool));
+        if !is_of_one && whole.is_complete() && parts.iter().all(|part| part.newest == whole.newest) {
+            return [whole].into();
+        }
+        parts
     }
 
     fn pool_state(&self, pool: &PoolId) -> PoolState {

@@ -122,3 +122,20 @@ fn a_slice_of_another_node_makes_no_pool_incomplete() {
     world.told(0);
     assert_eq!(world.told(2 * INCOMPLETE_MS).len(), 1, "its own slices are missing");
 }
+
+/// The same, in a newer generation that is complete by itself, and in the place of the slice that is missing.
+#[test]
+fn a_slice_of_another_node_does_not_hide_that_a_pool_is_incomplete() {
+    let mut world = World::new(POOL_COMPLETE_KEY);
+    world.node(NODE);
+    world.node("node-2");
+    world.publish(slice("a", (2, 2), &["gpu-0"]));
+    assert_eq!(world.told(0), NONE);
+    world.publish(forged((9, 1), &[]));
+    world.told(0);
+    assert_eq!(world.told(INCOMPLETE_MS).len(), 1, "a slice of its own is missing");
+    for generation in [(10, 1), (2, 2)] {
+        world.publish(forged(generation, &[]));
+        assert_eq!(world.told(INCOMPLETE_MS), NONE, "it is not over: {generation:?}");
+    }
+}
