@@ -238,8 +238,8 @@ impl World {
     pub(crate) fn say(&self, text: core::fmt::Arguments<'_>) {
         if self.trace {
             let mut line = text.to_string();
-            if line.len() > 400 {
-                line.truncate((0..=400).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0));
+            if line.len() > 600 {
+                line.truncate((0..=600).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0));
             }
             eprintln!("{:>8}  {line}", self.now);
         }

@@ -7,7 +7,7 @@ use lazaret_model::{DeviceId, Timestamp};
 
 use crate::{
     Effect, Lifecycle,
-    incident::{Incident, Stage},
+    incident::{Incident, POLICY_GONE, Stage},
     limits::is_guarded,
     machine::open_mut,
     policy::{Mode, TaintKeyValue},
@@ -17,6 +17,13 @@ use crate::{
     wakes::Wakes,
     watcher::Watcher,
 };
+
+/// Whether nothing was done for an incident that was found, and nothing is held: its policy observed.
+fn is_untouched(incident: &Incident, is_tainted: bool) -> bool {
+    let is_bare = incident.waits_for.is_empty();
+    let is_persons = incident.stage == Stage::Abandoned || incident.waits_for == POLICY_GONE;
+    !incident.is_enforced && incident.held.is_none() && !is_persons && !(is_bare && is_tainted)
+}
 
 /// Devices whose incidents were cleared, kept to number the next ones. The oldest is forgotten first.
 const PAST_MAX: usize = 10_000;
@@ -83,6 +90,10 @@ impl Lifecycle {
         self.wakes.insert(device.clone(), since);
         if is_bare {
             self.complete(number, is_tainted);
+        }
+        if is_untouched(&stored, is_tainted) && !self.policies.contains_key(&policy) {
+            self.end_untouched(now, number, "its policy is gone, and nothing was done to the device");
+            return self.incidents.contains_key(&number).then_some(number);
         }
         self.sync_mode(now, number);
         self.settle_demands(now, number);

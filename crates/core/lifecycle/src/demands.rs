@@ -191,14 +191,16 @@ fn taint_of(lifecycle: &Lifecycle, policy: &Text, rule: &Text) -> Option<TaintKe
 
 /// The first demand that is not met, of a policy that enforces.
 fn next_demand(lifecycle: &Lifecycle, incident: &Incident) -> Option<Demand> {
-    let mut open =
-        incident.demands.iter().filter(|demand| !demand.is_met && demand.policy != incident.policy);
+    // The policy of an incident that is only suspect demands what a guard holds for another one.
+    let is_carried_out =
+        |demand: &&Demand| incident.stage >= Stage::Draining && demand.policy == incident.policy;
+    let mut open = incident.demands.iter().filter(|demand| !demand.is_met && !is_carried_out(demand));
     open.find(|demand| enforces(lifecycle, &demand.policy)).cloned()
 }
 
 impl Incident {
     /// A policy governs from now on, or demands nothing any more.
-    fn drop_demand(&mut self, policy: &Text) {
+    pub(crate) fn drop_demand(&mut self, policy: &Text) {
         let left = self.demands.iter().filter(|demand| demand.policy != *policy).cloned();
         self.demands = left.collect();
     }

@@ -105,11 +105,14 @@ impl Lifecycle {
 
     /// A worse rule takes an incident further: its policy governs from now on. Returns the cause, which says so.
     pub(crate) fn govern(&mut self, number: u64, wish: Wish) -> Text {
-        let Wish { policy, rule, taint, cause, .. } = wish;
+        let Wish { policy, rule, taint, stage, cause } = wish;
         let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
         else {
             return cause;
         };
+        if stage == Stage::Draining {
+            incident.drop_demand(&policy);
+        }
         (incident.rule, incident.taint) = (rule, taint);
         let before = core::mem::replace(&mut incident.policy, policy);
         if before == incident.policy {

@@ -1,6 +1,6 @@
 //! Incidents: one device's trouble from the first signal to the end.
 
-use alloc::{boxed::Box, format, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeSet, format, vec::Vec};
 
 use lazaret_model::{DeviceId, Text, Timestamp, Uid, named};
 
@@ -307,6 +307,16 @@ impl Incident {
         let last = self.timeline.iter().rposition(is_proof)?;
         let began = self.timeline[..last].iter().rposition(|entry| !is_proof(entry)).map_or(0, |at| at + 1);
         self.timeline.get(began).map(|entry| entry.at)
+    }
+
+    /// Policies that are known to select its device: those that govern it, demand something or have acted on it.
+    #[must_use]
+    pub fn policies_known(&self) -> BTreeSet<Text> {
+        let acted =
+            self.timeline.iter().filter_map(|entry| entry.actor.strip_prefix("policy ").map(Text::from));
+        let demand = self.demands.iter().map(|demand| demand.policy.clone());
+        let held = self.held.iter().map(|held| held.policy.clone());
+        acted.chain(demand).chain(held).chain([self.policy.clone()]).collect()
     }
 
     /// Whether it is still going on.

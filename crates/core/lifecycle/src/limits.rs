@@ -268,6 +268,12 @@ impl Limits {
         others.filter(|other| limit.selects(other)).count() as u64
     }
 
+    /// Whether a guard is there, and does not select this device.
+    fn is_overlooked(&self, device: &DeviceId, guard: &Text) -> bool {
+        let mut of_guard = self.guarded.iter().filter(|guarded| guarded.limit.guard == *guard).peekable();
+        of_guard.peek().is_some() && !of_guard.any(|guarded| guarded.limit.selects(device))
+    }
+
     /// The guard that keeps a device from being taken out of service by a policy, and why.
     /// `goes_on`: it was permitted to the same incident before.
     pub(crate) fn refusal(&self, device: &DeviceId, goes_on: bool) -> Option<(Text, HeldReason, Text)> {
@@ -283,19 +289,29 @@ impl Limits {
 }
 
 impl Lifecycle {
-    /// These are all limits from now on.
+    /// These are all limits from now on. A device that its guard does not select any more may just have gone: that comes after this.
     pub(crate) fn set_limits(&mut self, now: Timestamp, limits: Vec<Limit>) {
         self.limits.set(limits);
-        self.look_at_held(now);
+        for (device, guard) in self.held_devices() {
+            if self.limits.is_overlooked(&device, &guard) {
+                self.wakes.insert(device, Timestamp::EPOCH);
+            } else {
+                self.look(now, &device);
+            }
+        }
     }
 
     /// Looks at devices that guards kept in service.
     pub(crate) fn look_at_held(&mut self, now: Timestamp) {
-        let held: Vec<DeviceId> =
-            self.incidents.values().filter(|one| one.held.is_some()).map(|one| one.device.clone()).collect();
-        for device in held {
+        for (device, _) in self.held_devices() {
             self.look(now, &device);
         }
+    }
+
+    /// The devices that guards kept in service, each with its guard.
+    fn held_devices(&self) -> Vec<(DeviceId, Text)> {
+        let held = self.incidents.values().filter_map(|one| Some((one, one.held.as_ref()?)));
+        held.map(|(incident, held)| (incident.device.clone(), held.guard.clone())).collect()
     }
 
     /// Whether the device of an incident is out of service by it may have changed.
@@ -321,6 +337,8 @@ impl Lifecycle {
                 self.hold(now, number, Held { guard, reason, message, ..*held });
             }
             Some(_) => {}
+            // A guard that selects by what is published says nothing of the device until it is back.
+            None if self.is_missed(device) && self.limits.is_overlooked(device, &held.guard) => {}
             None => go_on(self, now, number, &held),
         }
     }

@@ -320,14 +320,7 @@ impl Lifecycle {
         };
         let ends: Vec<u64> = numbers.iter().filter(is_its).filter(|_| observed).copied().collect();
         for number in ends {
-            // Nothing was done to the device, so nothing is left to decide.
-            self.enter(
-                now,
-                number,
-                Stage::Cleared,
-                "its policy, which observed, is gone".into(),
-                &ITSELF.into(),
-            );
+            self.end_untouched(now, number, "its policy, which observed, is gone");
         }
         self.policies.remove(name);
         for number in numbers {
@@ -344,6 +337,11 @@ impl Lifecycle {
                 self.look(now, &device);
             }
         }
+    }
+
+    /// The policy of an incident is gone. Nothing was done to the device, so nothing is left to decide.
+    pub(crate) fn end_untouched(&mut self, now: Timestamp, number: u64, cause: &str) {
+        self.enter(now, number, Stage::Cleared, cause.into(), &ITSELF.into());
     }
 
     /// The policy that wanted what a guard holds does not want it any more.

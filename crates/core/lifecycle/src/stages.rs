@@ -13,7 +13,7 @@ use crate::{
         Cost, GONE_MS, Handled, Held, HeldReason, Incident, POLICY_GONE, Stage, Times, incident_name,
     },
     limits::{is_guarded, is_out},
-    machine::{cause_of, open_mut},
+    machine::{cause_of, enforces, open_mut},
     policy::{Flaps, Mode, Policy, Recovery, TaintKeyValue, Target},
     probation::{Proof, too_long},
     record::{FLAPS_MAX, in_vain, is_too_often},
@@ -50,8 +50,10 @@ impl Lifecycle {
         if incident.is_some_and(|incident| !is_news(incident)) {
             return;
         }
-        // A held verdict goes first: it is worse.
-        if incident.and_then(|one| one.held.as_ref()).is_some_and(|held| held.stage > stage) {
+        // A held verdict goes first: it is worse, or came first and is another policy's.
+        let held = incident.and_then(|one| one.held.as_ref()).filter(|held| enforces(self, &held.policy));
+        let goes_first = |held: &Held| held.stage == stage && held.policy != *policy_name;
+        if held.is_some_and(|held| held.stage > stage || goes_first(held)) {
             return;
         }
         let is_asked =

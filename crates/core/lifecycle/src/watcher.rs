@@ -27,6 +27,8 @@ pub(crate) struct Watcher {
     rules: SmallMap<usize, Watched>,
     /// When a rule last held.
     pub(crate) last_match: Option<Timestamp>,
+    /// Signals that lasted when the rules changed: what they say, and since when a rule held for them.
+    stood: SmallMap<(Text, Source), (Text, Timestamp)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,8 @@ struct Watched {
     is_fresh: bool,
     /// It held already when the machine began: since when is not known.
     is_standing: bool,
+    /// Since when a rule held for the same signal, before the rules changed.
+    stood_since: Option<Timestamp>,
     /// The newest message.
     message: Text,
 }
@@ -62,8 +66,17 @@ pub(crate) struct Fired {
 }
 
 impl Watcher {
-    /// The rules changed: state by rule number is void. Rules that held until now leave no calm behind.
+    /// The rules changed: state by rule number is void. Rules that held until now leave no calm behind, and what lasts on is no news for them.
     pub(crate) fn reset(&mut self, now: Timestamp) {
+        for (_, watched) in self.rules.iter() {
+            let Some(since) = watched.held_since() else { continue };
+            for (level, value) in watched.lasting.iter() {
+                let before = self.stood.get(level).map_or(since, |(_, before)| *before);
+                if self.stood.len() < LASTING_MAX || self.stood.get(level).is_some() {
+                    self.stood.insert(level.clone(), (value.clone(), since.min(before)));
+                }
+            }
+        }
         if self.rules.iter().any(|(_, watched)| watched.is_holding) {
             self.last_match = Some(now);
         }
@@ -112,6 +125,7 @@ impl Watcher {
     ) -> Raised {
         let mut raised = Raised::default();
         let mut hit = SmallMap::default();
+        let stood = self.stood_since(signal);
         for index in policy.rules_about(&signal.key) {
             let Some(rule) = invariant!(policy.rules.get(index), "an indexed rule is in its policy") else {
                 continue;
@@ -120,7 +134,9 @@ impl Watcher {
                 Ok(true) => {
                     raised.is_meant = true;
                     hit.insert(index, ());
-                    raised.is_counted |= self.rules.or_default(index).hit(signal, (now, texts), rule.count);
+                    let watched = self.rules.or_default(index);
+                    raised.is_counted |= watched.hit(signal, (now, texts), rule.count);
+                    watched.stood_since = watched.stood_since.or(stood);
                 }
                 Ok(false) => {}
                 Err(error) => raised.errors.push((index, error)),
@@ -133,6 +149,20 @@ impl Watcher {
             }
         }
         raised
+    }
+
+    /// Since when a rule held for this signal before the rules changed. One that says something else now is another signal.
+    fn stood_since(&mut self, signal: &Signal) -> Option<Timestamp> {
+        if self.stood.is_empty() {
+            return None;
+        }
+        let level = (signal.key.clone(), signal.source);
+        let same = self.stood.get(&level).filter(|(value, _)| signal.lasts && *value == signal.value);
+        let since = same.map(|(_, since)| *since);
+        if since.is_none() {
+            self.stood.remove(&level);
+        }
+        since
     }
 
     /// The counts of rules that count, by the number of the rule: instants within its time, and signals that last.
@@ -166,9 +196,9 @@ impl Watcher {
 
     /// A signal that lasted is over. Returns whether it was known to last.
     pub(crate) fn lower(&mut self, key: &Text, source: Source) -> bool {
-        let mut was_known = false;
+        let level = (key.clone(), source);
+        let mut was_known = self.stood.remove(&level).is_some();
         for watched in self.rules.values_mut() {
-            let level = (key.clone(), source);
             was_known |= watched.lasting.remove(&level).is_some();
             was_known |= watched.counted.remove(&level).is_some();
         }
@@ -190,6 +220,8 @@ impl Watcher {
             let is_over = watched.held_at.is_none_or(|at| now.millis_since(at) > rule.hold_ms);
             if !was_holding && is_over {
                 watched.since = None;
+                // Unless it was never looked at since the rules changed.
+                watched.stood_since = watched.stood_since.filter(|_| watched.held_at.is_none());
             }
             if hold != Hold::No || was_holding {
                 watched.held_at = Some(now);
@@ -207,7 +239,7 @@ impl Watcher {
             let ripe = since.plus_millis(rule.hold_ms);
             if ripe <= now {
                 let message = watched.message.clone();
-                let since = if watched.is_standing { Timestamp::EPOCH } else { since };
+                let since = watched.held_since().unwrap_or(since);
                 look.fired.push(Fired { rule: index, target: rule.target, since, message });
             } else {
                 look.wake_at(ripe);
@@ -281,6 +313,14 @@ impl Watched {
         self.is_fresh = true;
         self.message = texts.share(signal.message.clone());
         count.is_some()
+    }
+
+    /// Since when it holds, as far as that is known; the epoch where it held already before the machine began.
+    fn held_since(&self) -> Option<Timestamp> {
+        if self.is_standing {
+            return Some(Timestamp::EPOCH);
+        }
+        [self.since, self.stood_since].into_iter().flatten().min()
     }
 
     fn hold(&mut self, count: Option<Count>, now: Timestamp) -> Hold {

@@ -17,6 +17,12 @@ use crate::{
     vanished::{VANISHED_MAX, raise_vanished},
 };
 
+/// Whether a policy selects a device whatever is published of it.
+fn selects_by_name(fleet: &Fleet, policy: &Text, device: &DeviceId) -> bool {
+    let selector = fleet.rule(policy).and_then(|view| view.rule.selector.as_ref());
+    selector.is_some_and(|selector| selector.by_names_only() && selector.names_match(device))
+}
+
 impl Levels {
     /// Tells of devices that are named and not published, though their node is there. A process that leads sees slices go; what it has to look for are
     /// devices that went before it led, before their policy came, or with their node.
@@ -35,7 +41,15 @@ impl Levels {
             }
         }
         for incident in lifecycle.incidents() {
-            absent.entry(incident.device.clone()).or_default();
+            let known = incident.policies_known();
+            let by_name = self
+                .identities
+                .keys()
+                .filter(|name| known.contains(*name) || selects_by_name(fleet, name, &incident.device));
+            let names = absent.entry(incident.device.clone()).or_default();
+            names.extend(by_name.cloned());
+            names.sort();
+            names.dedup();
         }
         for (id, names) in absent {
             let is_vanished = self.vanished.contains_key(&id);
@@ -43,16 +57,20 @@ impl Levels {
             let is_new = |node: &Option<Text>| node.as_ref().is_some_and(|node| asked.nodes.contains(node));
             let is_asked = |node: &Option<Text>| !is_known && (asked.all || is_new(node));
             let Some(node) = self.node_of_absent(fleet, &id).filter(is_asked) else { continue };
-            let has_incident = lifecycle.incident_of(&id).is_some();
+            let incident = lifecycle.incident_of(&id);
+            let has_incident = incident.is_some();
             let identity = self.identity(fleet, &id, &names);
             let is_renamed = identity.as_ref().is_some_and(|identity| self.is_published(&id, identity));
             let is_full = self.vanished.len() >= VANISHED_MAX && !is_vanished;
             if is_full || is_renamed && !has_incident {
                 continue;
             }
-            // An incident knows the hardware and the policy of its device.
-            if !has_incident {
-                let hardware = identity.map(|(_, hardware)| hardware);
+            // An incident knows the hardware of its device, and policies that had a part in it.
+            let hardware = match incident {
+                Some(incident) => incident.hardware.clone(),
+                None => identity.map(|(_, hardware)| hardware),
+            };
+            if !has_incident || !names.is_empty() {
                 told.push(CoreInput::Device { id: id.clone(), hardware, policies: names });
             }
             if asked.again {

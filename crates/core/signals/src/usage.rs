@@ -43,9 +43,14 @@ impl Usage {
         let (numbers, moves) = self.told_at;
         let from = if self.is_fresh && moves == lifecycle.moves() { numbers } else { 0 };
         (self.is_fresh, self.told_at) = (true, (lifecycle.numbers_given(), lifecycle.moves()));
-        let opened = lifecycle.incidents_after(from);
-        let devices: BTreeMap<DeviceId, TaintKeyValue> =
-            opened.map(|incident| (incident.device.clone(), incident.taint.clone())).collect();
+        let mut devices = BTreeMap::<DeviceId, TaintKeyValue>::new();
+        for incident in lifecycle.incidents_after(from) {
+            if incident.number > numbers {
+                // The machine may have forgotten the device since its last incident.
+                self.told.remove(&incident.device);
+            }
+            devices.insert(incident.device.clone(), incident.taint.clone());
+        }
         if from == 0 {
             self.told.retain(|device, _| devices.contains_key(device));
         }

@@ -438,6 +438,7 @@ impl World {
                     self.hear_limits(number, now, true);
                     self.hear_devices(number, now);
                     self.health.agents[number].usage = Usage::default();
+                    self.note_devices_of_incidents(number);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
                     self.begin_with_incidents(number, now);
                     self.hear_devices(number, now);

@@ -99,6 +99,14 @@ impl World {
     }
 
     pub(super) fn store_incident(&mut self, stored: Stored) {
+        let Incident { name, device, stage, policy, rule, waits_for, demands, timeline, .. } =
+            &stored.incident;
+        let cause = timeline.last().map_or("", |entry| &*entry.cause);
+        let late = if self.health.is_late { "late " } else { "" };
+        self.say(format_args!(
+            "{late}incident {name} of {device}: {stage:?} by {policy}/{rule} since {:?}, waits for {waits_for:?}, demands {demands:?}; {cause}",
+            stored.incident.since
+        ));
         self.health_tell(HealthEvent::Incident(Box::new(stored.clone())));
         self.health.incidents.insert(stored.incident.name.clone(), stored);
     }

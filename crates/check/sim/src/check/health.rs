@@ -123,9 +123,11 @@ impl World {
     fn is_spare(&self, incident: &Incident) -> bool {
         incident.stage == Stage::Cleared
             && self.health.incidents.values().map(|stored| &stored.incident).any(|other| {
-                other.stage == Stage::Abandoned
-                    && other.device == incident.device
-                    && other.name != incident.name
+                // Its move to another name may not be written yet.
+                let has_hardware = other.hardware.is_some() && other.hardware == incident.hardware;
+                let is_same = other.device == incident.device
+                    || has_hardware && other.device.driver == incident.device.driver;
+                other.stage == Stage::Abandoned && is_same && other.name != incident.name
             })
     }
 
@@ -172,6 +174,9 @@ impl World {
         let counts_gone = new.clone().any(|one| one.gone_since.is_some());
         let gone = all.iter().filter(|one| one.gone_since.is_some() && !counts_gone);
         let gone: BTreeSet<DeviceId> = gone.map(|one| one.device.clone()).collect();
+        let taken: Vec<(&Text, Stage, &DeviceId)> =
+            new.clone().map(|one| (&one.name, one.stage, &one.device)).collect();
+        let taken = format!("{taken:?}");
         let new: BTreeSet<DeviceId> = new.map(|one| one.device.clone()).collect();
         let exists = |device: &&DeviceId| !gone.contains(*device);
         // A node that a person took out of service in this step is no more out by another of its devices. It does not count against the others:
@@ -202,7 +207,11 @@ impl World {
             let before: BTreeSet<String> =
                 before.into_iter().chain(still_out.into_iter().filter(is_tainted)).collect();
             if !new.is_empty() && stops(now, guard) {
+<<<<<<< HEAD
                 complaint = Some(format!("{} stops, and {new:?} are taken out: {newly_out:?}", guard.name));
+=======
+                complaint = Some(format!("{} stops, and {new:?} are taken out: {taken}", guard.name));
+>>>>>>> origin/h2
             }
             let permitted =
                 guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(units.len() as u64));
@@ -210,7 +219,11 @@ impl World {
                 && (before.len() + added) as u64 > permitted
             {
                 complaint = Some(format!(
+<<<<<<< HEAD
                     "{} permits {permitted} of {of:?}: {before:?} are out, and {new:?}: {newly_out:?}",
+=======
+                    "{} permits {permitted} of {of:?}: {before:?} are out, and {new:?}: {taken}",
+>>>>>>> origin/h2
                     guard.name
                 ));
             }

@@ -242,3 +242,75 @@ proptest! {
         }
     }
 }
+
+/// Nothing may be taken out of service.
+fn full() -> Vec<Limit> {
+    vec![Limit {
+        guard: "g".into(),
+        selects: Selected::All,
+        counts: "devices",
+        window_seconds: 0,
+        permitted: Some(0),
+        total: 1,
+        out: [].into(),
+        unnamed: 0,
+        stops: None,
+    }]
+}
+
+/// Each of two policies demands to drain the device, and a guard holds both verdicts. The signals came once.
+fn both_held() -> World {
+    let mut world = world(vec![
+        named("a", &[("one", Target::Drained)]),
+        named("b", &[("bad", Target::Suspect), ("two", Target::Drained)]),
+    ]);
+    world.is_used(false);
+    world.hear(Input::Limits(full()));
+    for key in ["bad", "one", "two"] {
+        world.signal(key, "", false);
+    }
+    let incident = incident(&world);
+    assert_eq!((incident.stage, &*incident.policy), (Stage::Suspect, "b"));
+    assert_eq!(incident.held.as_ref().map(|held| &*held.policy), Some("a"));
+    world
+}
+
+fn demanding(world: &World) -> Vec<String> {
+    incident(world).demands.iter().map(|demand| demand.policy.to_string()).collect()
+}
+
+#[test]
+fn a_verdict_that_a_guard_holds_is_not_lost_to_that_of_another_policy() {
+    let mut world = both_held();
+    assert_eq!(demanding(&world), ["b"]);
+    world.hear(Input::Limits(Vec::new()));
+    assert_eq!((governed(&world), demanding(&world)), (("a".into(), Stage::Repairing), vec!["b".into()]));
+    mend(&mut world);
+    assert_eq!(governed(&world), ("b".into(), Stage::Repairing));
+    mend(&mut world);
+    assert_eq!(world.stage(), None);
+}
+
+#[test]
+fn what_the_policy_of_a_suspect_device_demands_is_held_when_the_other_one_goes() {
+    let observing = Policy { mode: Mode::Observe, ..named("a", &[("one", Target::Drained)]) };
+    for goes in [Input::PolicyGone("a".into()), Input::Policy(Box::new(observing))] {
+        let mut world = both_held();
+        world.hear(goes);
+        assert_eq!(incident(&world).held.as_ref().map(|held| &*held.policy), Some("b"));
+        assert!(demanding(&world).is_empty(), "it is what the guard holds");
+        world.hear(Input::Limits(Vec::new()));
+        assert_eq!(governed(&world), ("b".into(), Stage::Repairing));
+    }
+}
+
+#[test]
+fn a_policy_that_comes_to_govern_demands_nothing_beside() {
+    let mut world = both_held();
+    let mut found = incident(&world);
+    found.held.as_mut().unwrap().policy = "b".into();
+    world.hear(Input::Begin);
+    world.hear(Input::Found(Box::new(found)));
+    world.hear(Input::Limits(Vec::new()));
+    assert_eq!((governed(&world), demanding(&world)), (("b".into(), Stage::Repairing), vec![]));
+}

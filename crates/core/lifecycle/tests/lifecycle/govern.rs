@@ -1,7 +1,7 @@
 //! Several policies of one device: those that observe are apart, and of those that enforce the one of the worst rule governs.
 
 use lazaret_lifecycle::{
-    Act, Effect, Flaps, Input, Limit, Mode, Policy, Recovery, Selected, Stage, Step, Target,
+    Act, Effect, Flaps, Incident, Input, Limit, Mode, Policy, Recovery, Selected, Stage, Step, Target,
 };
 use lazaret_model::{DeviceId, Unit};
 use proptest::prelude::*;
@@ -248,4 +248,25 @@ proptest! {
             prop_assert_eq!(enforced(&alone), enforced(&beside), "after {:?} at {:?}", event, at(alone.now));
         }
     }
+}
+
+/// A leader that ended before it could say that the policy was gone.
+#[test]
+fn an_incident_that_was_only_observed_ends_where_its_policy_went_between_two_leaders() {
+    let mut world = world(vec![named("a", Mode::Observe, &[("early", Target::Drained)])]);
+    world.signal("early", "", false);
+    let found = world.recorded();
+    assert!(!found.is_enforced);
+    let mut next = World::empty(world.now);
+    next.hear(Input::Begin);
+    next.hear(Input::Found(Box::new(found.clone())));
+    assert_eq!(next.stage(), None);
+    let ended = next.recorded();
+    assert_eq!(
+        &*ended.timeline.last().unwrap().cause,
+        "its policy is gone, and nothing was done to the device"
+    );
+    // One that enforced leaves the device to a person.
+    next.hear(Input::Found(Box::new(Incident { is_enforced: true, ..found })));
+    assert_eq!(next.stage(), Some(Stage::Draining));
 }

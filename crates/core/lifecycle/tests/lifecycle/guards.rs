@@ -1,6 +1,8 @@
 //! Limits of guards on the devices that policies take out of service.
 
-use lazaret_lifecycle::{Act, HeldReason, Input, Limit, Mode, Policy, Selected, Signal, Source, Stage};
+use lazaret_lifecycle::{
+    Act, HeldReason, Input, Limit, Mode, Policy, Presence, Selected, Signal, Source, Stage,
+};
 use lazaret_model::Unit;
 
 use crate::world::{MINUTE, World, at, device, policy};
@@ -164,4 +166,39 @@ fn a_fault_domain_is_counted_once_whatever_is_out_of_service_in_it() {
     assert_eq!(stages(&world), [Stage::Draining, Stage::Suspect, Stage::Draining]);
     let incident = world.machine.incident_of(&device("gpu-1")).unwrap();
     assert_eq!(&*incident.waits_for, "DisruptionGuard g: 1 of 2 fault domains out of service, 1 permitted");
+}
+
+/// The limits of a guard that selects by what is published, when its device has gone.
+#[test]
+fn what_a_guard_holds_is_held_while_nobody_publishes_its_device() {
+    let mut limits = limit(0, &[]);
+    let units = [(device("gpu-0"), Unit::FaultDomain("r1".into()))];
+    limits[0].selects = Selected::Units(units.into());
+    let mut blind = limits.clone();
+    blind[0].selects = Selected::Units([].into());
+    let mut world = World::new(policy());
+    world.hear(Input::Limits(limits.clone()));
+    world.signal("xid", "79", false);
+    assert_eq!(world.stage(), Some(Stage::Suspect));
+    world.hear(Input::Limits(blind.clone()));
+    world.presence("gpu-0", Presence::Unpublished);
+    world.pass(MINUTE);
+    assert_eq!(world.stage(), Some(Stage::Suspect), "it is not asked about what it does not see");
+    world.hear(Input::Limits(limits));
+    world.presence("gpu-0", Presence::Published);
+    world.pass(MINUTE);
+    assert_eq!(world.stage(), Some(Stage::Suspect), "it still holds it");
+    world.hear(Input::Limits(blind));
+    world.pass(MINUTE);
+    assert_eq!(world.stage(), Some(Stage::Draining), "it selects the device no more, which is published");
+}
+
+#[test]
+fn a_guard_that_is_gone_holds_nothing_of_a_device_that_nobody_publishes() {
+    let mut world = World::new(policy());
+    world.hear(Input::Limits(limit(0, &[])));
+    world.signal("xid", "79", false);
+    world.presence("gpu-0", Presence::Unpublished);
+    world.hear(Input::Limits(Vec::new()));
+    assert_eq!(world.stage(), Some(Stage::Draining));
 }

@@ -13,6 +13,7 @@ mod cluster;
 mod counts;
 mod demands;
 mod doubles;
+mod edited;
 mod ends;
 mod flaps;
 mod gone;

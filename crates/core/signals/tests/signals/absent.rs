@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_fleet::Input as Told;
+use lazaret_lifecycle::{Incident, Input as CoreInput, Policy};
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Pod, PodClaim, PodPhase,
     ResourceClaim, Text,
@@ -215,4 +216,31 @@ fn of_more_devices_than_are_remembered_the_first_is_well_and_the_others_are_miss
     let over: Vec<&String> = told.iter().filter(|line| line.ends_with("is over")).collect();
     assert_eq!(over, ["gpu-00000 is over"]);
     assert_eq!(told.len(), VANISHED_MAX + 2);
+}
+
+/// The policy that governs an incident means something else than that its device is missed.
+#[test]
+fn every_policy_that_means_a_device_with_an_incident_misses_it_when_a_controller_begins() {
+    let named = |name: &str, incident: &Incident| Incident { policy: name.into(), ..incident.clone() };
+    let mut before = world(&["gpu-0", "gpu-1"], true);
+    before.publish(slice("a", (1, 1), &["gpu-0"]));
+    assert_eq!(before.told(0), [GONE]);
+    let incident = before.incidents().remove(0);
+    let mut forgotten = named("other", &incident);
+    forgotten.timeline.clear();
+    for found in [named("other", &incident), forgotten] {
+        let mut world = world(&["gpu-0"], true);
+        let other = Policy { name: "other".into(), rules: Vec::new(), ..world.policy.clone() };
+        world.lifecycle.handle(world.time(), CoreInput::Policy(Box::new(other)));
+        world.lead(vec![found]);
+        assert_eq!(world.told(0), [GONE]);
+        world.now += 10 * 60_000;
+        world.lifecycle.tick(world.time());
+        assert_eq!(world.incidents().len(), 1, "it is not calm while its device is missed");
+        world.publish(slice("a", (1, 1), &["gpu-0", "gpu-1"]));
+        assert_eq!(world.told(0), [BACK]);
+        world.now += 10 * 60_000;
+        world.lifecycle.tick(world.time());
+        assert_eq!(world.incidents().len(), 0);
+    }
 }

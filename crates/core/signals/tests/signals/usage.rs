@@ -57,3 +57,18 @@ fn usage_is_told_of_the_device_that_an_incident_has_moved_to() {
     publish(&mut world, &[("gpu-0", "B"), ("gpu-1", "A")], "A");
     assert_eq!(used(&mut world), [r#"gpu-1 by ["default"]"#], "the hardware was swapped");
 }
+
+/// The device was dropped with its first incident, while no policy selected it.
+#[test]
+fn usage_is_told_again_of_a_device_with_another_incident() {
+    let mut world = World::new(KEY);
+    publish(&mut world, &[("gpu-0", "A")], "A");
+    assert_eq!(used(&mut world), ["gpu-0 by []"]);
+    let now = lazaret_model::Timestamp::EPOCH;
+    let incident = world.lifecycle.incidents().next().unwrap().number;
+    world.lifecycle.handle(now, CoreInput::Forgotten { incident });
+    world.levels.tell_all();
+    world.told(0);
+    assert_eq!(world.incidents().len(), 1);
+    assert_eq!(used(&mut world), ["gpu-0 by []"]);
+}
