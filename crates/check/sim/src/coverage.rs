@@ -207,6 +207,12 @@ marks! {
     Lied = "lies in annotations and labels of pods",
     /// One of these was the mark of a replacement.
     ForgedMark = "marks of replacements that tenants forged",
+    /// A node published in the pool of another, or tried to.
+    ForgedSlice = "slices of nodes in pools of others",
+    /// A server stored one.
+    ForgedSliceStored = "slices of nodes in pools of others that were stored",
+    /// Somebody wrote that another person had approved.
+    ForgedApproval = "approvals in the name of another",
     /// A node was cordoned.
     Cordoned = "nodes cordoned",
     /// A person removed a claim.

@@ -165,6 +165,10 @@ mutants! {
     IgnoreConfirm = "ignore-confirm",
     /// Controllers take each taint of a driver that a guard holds for one that was approved.
     ApproveTaints = "approve-taints",
+    /// The server stores the name of who approved as it is sent.
+    UnsignedApprovals = "unsigned-approvals",
+    /// Controllers take a slice for one of the node that its pool is of.
+    BelieveForgedSlices = "believe-forged-slices",
     /// Controllers do not see that a rule wants groups of pods to leave together.
     IgnoreGroups = "ignore-groups",
     /// Controllers see some pods of a group without the label that makes them one.

@@ -3,6 +3,7 @@
 
 mod binding;
 mod draw;
+mod forgers;
 mod incidents;
 mod people;
 
@@ -259,6 +260,10 @@ ops! {
     Hesitate = "hesitate",
     /// The tenant of pod `a` writes into it what is not so, `b` and `c` say what.
     Lie = "lie",
+    /// Node `b` publishes a slice in pool `a` of another node.
+    ForgeSlice = "forge-slice",
+    /// Somebody approves rule `a` in the name of another, as `b` says.
+    ForgeApproval = "forge-approval",
 }
 
 impl Op {
@@ -337,6 +342,14 @@ impl Scenario {
         }
         if mutant == Mutant::UnprovenMarks {
             scenario.forge_marks();
+        }
+        if mutant == Mutant::BelieveForgedSlices {
+            scenario.config.once = 0;
+            forgers::forge_slices(&scenario.config, &mut scenario.transitions);
+        }
+        if mutant == Mutant::UnsignedApprovals {
+            scenario.config.protected = 1;
+            forgers::forge_approvals(&scenario.config, &mut scenario.transitions);
         }
         if mutant == Mutant::DevicesForDomains {
             let guards = scenario.transitions.iter_mut().filter(|one| one.op == Op::WriteGuard);

@@ -13,6 +13,7 @@ use lazaret_model::{
 };
 use rustc_hash::FxBuildHasher;
 
+use crate::actors::forgers;
 use crate::api::{Api, Kind, Live, Resource, Table};
 
 pub use seen::{Named, Seen, SeenClaim, SeenPod};
@@ -279,7 +280,9 @@ impl View {
                 self.pools[pool as usize].slices.retain(|slice| slice != before);
                 devices.iter().for_each(|device| self.places[*device as usize] = Place::default());
             }
-            if let Some(stored) = api.slices.written(*after) {
+            // A slice that another node published in a pool says nothing of its devices.
+            let written = api.slices.written(*after);
+            if let Some(stored) = written.filter(|stored| !forgers::is_forged(stored.object)) {
                 let (pool, _) = api.catalog.of_slice(*after as usize - 1);
                 let slices = &mut self.pools[pool as usize].slices;
                 let name = |slice: u32| api.slices.written(slice).map(|stored| &stored.object.name);

@@ -10,8 +10,10 @@ use lazaret_model::{ObjectKey, Pod, Text, Timestamp};
 use crate::{
     Eviction,
     distinct::for_each_distinct,
+    effect::{EffectKind, PodEvent},
     holds::Holds,
     pods::{Permit, Settled},
+    status::EVICTION_BLOCKED,
 };
 
 /// A pod that is terminating and has no time left is said to be kept by a finalizer after this.
@@ -144,6 +146,9 @@ impl Eviction {
         let blocked_by = blocked.why;
         let known = self.pods.get(at).and_then(|slot| slot.blocked.as_ref());
         if known.is_none_or(|known| **known != blocked) {
+            if matches!(blocked_by, Block::Budget | Block::Refused) {
+                say_kept(self, at, "Not evicted", &blocked.message);
+            }
             self.unblock(at);
             self.set_blocked(at, Some(Box::new(blocked)));
         }
@@ -222,6 +227,7 @@ impl Eviction {
         }
         if slot.blocked.is_none() {
             let message = finalizer_message(&finalizer);
+            say_kept(self, at, "Not gone", &message);
             self.set_blocked(at, Some(Box::new(Blocked { why: Block::Finalizer, message })));
         }
     }
@@ -293,6 +299,22 @@ impl Eviction {
         }
         text
     }
+}
+
+/// Says with the pod what keeps it, unless a rule makes it leave: then the rule says so.
+fn say_kept(eviction: &mut Eviction, at: PodIx, what: &str, why: &str) {
+    let Some(slot) = eviction.pods.get(at) else { return };
+    let rule_of = |cause: u32| eviction.causes.get(cause).and_then(|state| state.rule);
+    let evicted_by = slot.settled.iter().flat_map(Settled::rules);
+    let rules = slot.reasons.iter().filter_map(|reason| rule_of(reason.cause_ix)).chain(evicted_by);
+    if rules.count() > 0 {
+        return;
+    }
+    let message = format!("{what}: {}.", why.trim_end_matches('.')).into();
+    let (pod, uid) = (slot.pod.key.clone(), slot.pod.uid.clone());
+    let event = PodEvent { pod, uid, reason: EVICTION_BLOCKED, message };
+    let queued_max = eviction.options.events_queued_max;
+    eviction.flights.announce(EffectKind::Event(event), queued_max);
 }
 
 /// Pods that are kept for one reason.

@@ -185,7 +185,8 @@ pub struct RuleStatus {
     pub evicting: Vec<Uid>,
 }
 
-/// An event about a pod: of type Normal and reason [`EVENT_REASON`], or of type Warning and reason [`HELD_REASON`].
+/// An event about a pod: of type Normal and reason [`EVENT_REASON`], or of type Warning and reason [`HELD_REASON`] or
+/// [`EVICTION_BLOCKED`](crate::EVICTION_BLOCKED).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodEvent {
     /// Which pod.

@@ -197,6 +197,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn series_of_a_resource_go_with_its_last_watch() {
+        const CUSTOM: Resource =
+            Resource { group: "example.com", version: "v1", plural: "pods", kind: "Pod", namespaced: true };
+        let client = Client::direct(|_| async {
+            let status = String::from(r#"{"kind":"Status","reason":"NotFound","code":404}"#);
+            http::Response::builder().status(404).body(status).unwrap_or_default()
+        });
+        let hub = Hub::new(client, Metrics::default());
+        let mut inbox = hub.listen(&[PODS]);
+        inbox.follow(&[CUSTOM]);
+        let has = |words: &str| hub.metrics().text().contains(words);
+        let custom = r#"lazaret_resource_unreadable{resource="pods.example.com"} 1"#;
+        while !has(custom) || !has(r#"lazaret_resource_unreadable{resource="pods"} 1"#) {
+            tokio::task::yield_now().await;
+        }
+        inbox.follow(&[]);
+        while has(r#"resource="pods.example.com""#) {
+            tokio::task::yield_now().await;
+        }
+        assert!(has(r#"lazaret_lists_total{resource="pods"}"#));
+    }
+
+    #[tokio::test]
     async fn what_nobody_follows_any_more_is_not_watched() {
         let client = Client::direct(|_| std::future::pending::<http::Response<String>>());
         let hub = Hub::new(client, Metrics::default());

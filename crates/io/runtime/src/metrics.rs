@@ -1,6 +1,10 @@
 //! Counts of what the loops do.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -23,12 +27,24 @@ pub struct Metrics {
     too_large: Family<Watched, Counter>,
     unreadable: Family<Watched, Gauge>,
     unreadable_objects: Family<Watched, Gauge>,
+    /// How many watches there are of what a label names: its series go with the last.
+    watches: Arc<Mutex<BTreeMap<Watched, usize>>>,
     health: Health,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 struct Watched {
-    resource: &'static str,
+    resource: Cow<'static, str>,
+}
+
+impl Watched {
+    /// Kinds that users define have the name of their group: another group may have the plural, too.
+    fn new(resource: &Resource) -> Self {
+        let Resource { group, plural, .. } = resource;
+        let is_own = !group.contains('.') || *group == "lazaret.dev";
+        let is_known = is_own || group.ends_with(".k8s.io") && *group != "cdi.k8s.io";
+        Self { resource: if is_known { (*plural).into() } else { format!("{plural}.{group}").into() } }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -100,6 +116,7 @@ impl Default for Metrics {
             too_large,
             unreadable,
             unreadable_objects,
+            watches: Arc::default(),
             health: Health::default(),
         }
     }
@@ -139,22 +156,43 @@ impl Metrics {
         self.effect_panics.get_or_create(&Run { controller }).inc();
     }
 
+    /// A resource is watched from now on.
+    pub(crate) fn watch_begins(&self, resource: &Resource) {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        *watches.entry(Watched::new(resource)).or_default() += 1;
+    }
+
+    /// A watch has ended, and counts nothing any more.
+    pub(crate) fn watch_ends(&self, resource: &Resource) {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let label = Watched::new(resource);
+        let Some(left) = watches.get_mut(&label) else { return };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            watches.remove(&label);
+            self.lists.remove(&label);
+            self.too_large.remove(&label);
+            self.unreadable.remove(&label);
+            self.unreadable_objects.remove(&label);
+        }
+    }
+
     pub(crate) fn event_too_large(&self, resource: &Resource) {
-        self.too_large.get_or_create(&Watched { resource: resource.plural }).inc();
+        self.too_large.get_or_create(&Watched::new(resource)).inc();
     }
 
     /// Says that a resource cannot be read, or can again.
     pub fn unreadable(&self, resource: &Resource, unreadable: bool) {
-        self.unreadable.get_or_create(&Watched { resource: resource.plural }).set(i64::from(unreadable));
+        self.unreadable.get_or_create(&Watched::new(resource)).set(i64::from(unreadable));
     }
 
     /// How many objects of a resource cannot be read.
     pub(crate) fn unreadable_objects(&self, resource: &Resource) -> Gauge {
-        self.unreadable_objects.get_or_create(&Watched { resource: resource.plural }).clone()
+        self.unreadable_objects.get_or_create(&Watched::new(resource)).clone()
     }
 
     pub(crate) fn listed(&self, resource: &Resource) {
-        self.lists.get_or_create(&Watched { resource: resource.plural }).inc();
+        self.lists.get_or_create(&Watched::new(resource)).inc();
     }
 
     pub(crate) fn effect(&self, controller: &'static str, outcome: Outcome, seconds: f64) {

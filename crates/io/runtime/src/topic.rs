@@ -36,6 +36,13 @@ pub(crate) struct Topic {
     pub(crate) hurried: Notify,
     /// Readings of its newest objects.
     pub(crate) cache: Arc<DecodeCache>,
+    metrics: Metrics,
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        self.metrics.watch_ends(&self.resource);
+    }
 }
 
 /// How to learn sooner than the watch reports how far the server is.
@@ -116,8 +123,10 @@ struct Listener {
 
 impl Topic {
     pub(crate) fn new(resource: Resource, metrics: &Metrics) -> Self {
+        metrics.watch_begins(&resource);
         let cache = Arc::new(DecodeCache::counting(metrics.unreadable_objects(&resource)));
-        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new(), cache }
+        let (metrics, hurried) = (metrics.clone(), Notify::new());
+        Self { resource, state: std::sync::Mutex::default(), hurried, cache, metrics }
     }
 
     /// Up to which revision of the server everything has been told to this listener; `None` before its first list, and while it is behind.

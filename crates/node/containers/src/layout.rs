@@ -14,7 +14,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -200,12 +200,37 @@ pub(crate) fn instance(state: &Path) -> Result<String, RuntimeError> {
     Ok(id)
 }
 
-/// The process that holds this lock; none when it has ended, however it did.
-pub(crate) fn lock_holder(path: &Path) -> Option<u32> {
-    let file = File::open(path).ok()?;
+/// Whether a process holds this lock; none does when it has ended, however it did.
+///
+/// # Errors
+/// When it cannot be found out: then somebody may hold it.
+pub(crate) fn is_held(path: &Path) -> io::Result<bool> {
+    Ok(held(path)?.is_some())
+}
+
+/// The process that holds this lock, once it has said so.
+///
+/// # Errors
+/// When it cannot be found out: then there may be one.
+pub(crate) fn lock_holder(path: &Path) -> io::Result<Option<u32>> {
+    let Some(mut file) = held(path)? else { return Ok(None) };
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let unknown = || io::Error::other(format!("{}: it is held, and does not say by whom", path.display()));
+    text.parse().map(Some).map_err(|_| unknown())
+}
+
+/// The file of a lock that a process holds.
+fn held(path: &Path) -> io::Result<Option<File>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => fs::read_to_string(path).ok()?.parse().ok(),
-        _ => None,
+        Ok(()) => Ok(None),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(Some(file)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -235,12 +260,27 @@ mod tests {
     fn a_lock_ends_with_its_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        assert_eq!(lock_holder(&path), None);
+        assert_eq!((lock_holder(&path).unwrap(), is_held(&path).unwrap()), (None, false));
         let held = hold_lock(&path).unwrap();
-        assert_eq!(lock_holder(&path), Some(std::process::id()));
+        assert_eq!(lock_holder(&path).unwrap(), Some(std::process::id()));
         drop(held);
         // A process that another test starts has every open file until it executes its program.
         flock(File::open(&path).unwrap(), FlockOperation::LockShared).unwrap();
-        assert_eq!(lock_holder(&path), None);
+        assert_eq!(lock_holder(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_looked_at_is_not_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        fs::write(&path, "").unwrap();
+        // A path through a file is one that cannot be opened, and is not absent.
+        assert!(is_held(&path.join("lock")).is_err() && lock_holder(&path.join("lock")).is_err());
+        // Its holder is about to write who it is.
+        let held = File::open(&path).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        assert!(is_held(&path).unwrap());
+        assert!(lock_holder(&path).is_err());
+        flock(&held, FlockOperation::Unlock).unwrap();
     }
 }

@@ -146,7 +146,8 @@ pub(crate) fn collect(
 pub(crate) fn protected(store: &Store, in_use: &BTreeSet<String>) -> Result<BTreeSet<String>> {
     let mut kept: BTreeSet<String> = store.in_use()?;
     kept.extend(in_use.iter().cloned());
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
+        .context(|| "read which layers are mounted".to_owned())?;
     let index = store.index()?;
     let by_layer: BTreeMap<&str, Vec<&str>> =
         index.names.values().fold(BTreeMap::new(), |mut map, record| {

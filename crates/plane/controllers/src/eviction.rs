@@ -2,8 +2,8 @@
 
 use lazaret_api::{LAST_PUBLISHED, last_published_to_text};
 use lazaret_eviction::{
-    BlockCounts, EVICTION_BLOCKED, EffectKind, Evict, Eviction, GuardEvent, HELD_REASON, Input, Manner,
-    Options, RuleEvent, RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
+    BlockCounts, EVENT_REASON, EVICTION_BLOCKED, EffectKind, Evict, Eviction, GuardEvent, HELD_REASON, Input,
+    Manner, Options, RuleEvent, RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Fleet;
 use lazaret_machine::Turn;
@@ -321,15 +321,14 @@ impl Perform<EffectKind> for Executor {
             }
             EffectKind::AskCapacity(question) => return self.capacity.ask(question).await,
             EffectKind::Event(event) => {
-                let held = event.reason == HELD_REASON;
-                if held {
+                if event.reason == HELD_REASON {
                     self.metrics.held();
                 }
                 return self.writer.post(&Event {
                     about: PODS,
                     key: &event.pod,
                     uid: &event.uid,
-                    severity: if held { "Warning" } else { "Normal" },
+                    severity: if event.reason == EVENT_REASON { "Normal" } else { "Warning" },
                     reason: event.reason,
                     action: "Evicting",
                     message: &event.message,

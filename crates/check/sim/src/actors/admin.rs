@@ -6,7 +6,7 @@ use lazaret_model::{
 use std::sync::Arc;
 
 use crate::{
-    actors::people,
+    actors::{forgers, people},
     api::{Kind, wall},
     coverage::Mark,
     palette,
@@ -98,6 +98,8 @@ impl World {
             Op::Uncordon => self.set_cordon(a, false),
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
             Op::Lie => people::lie(self, a, b, c),
+            Op::ForgeSlice => forgers::forge_slice(self, a, b),
+            Op::ForgeApproval => forgers::forge_approval(self, &rule_name(a), b),
             Op::Hesitate => people::hesitate(self, a, b.is_multiple_of(2)),
             Op::SetBudget => change_budget(self, a, b),
         }

@@ -2,12 +2,13 @@
 
 use lazaret_fleet::{Changes, Fleet, Input};
 use lazaret_model::{
-    DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Impact, Pod, PodPhase, ResourceClaim,
+    DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Impact, NodeScope, Pod, PodPhase,
+    ResourceClaim, ResourceSlice,
 };
 use std::sync::Arc;
 
 use crate::{
-    actors::news::Gaps,
+    actors::{forgers, news::Gaps},
     api::{Api, Kind},
     check::Moved,
     coverage::Mark,
@@ -340,8 +341,12 @@ fn distort(mutant: Option<Mutant>, input: Input) -> Option<Input> {
         (Mutant::EvictFinished, Input::Pod(pod)) if pod.phase.is_finished() => {
             Input::Pod(Arc::new(Pod { phase: PodPhase::Running, ..Pod::clone(&pod) }))
         }
+        (Mutant::BelieveForgedSlices, Input::Slice(slice)) if forgers::is_forged(&slice) => {
+            let nodes = NodeScope::Node(slice.pool.name.clone());
+            Input::Slice(Arc::new(ResourceSlice { nodes, ..ResourceSlice::clone(&slice) }))
+        }
         (Mutant::NoTaintSlices, Input::Slice(slice)) if !slice.taints.is_empty() => {
-            let mut slice = lazaret_model::ResourceSlice::clone(&slice);
+            let mut slice = ResourceSlice::clone(&slice);
             slice.taints.clear();
             Input::Slice(Arc::new(slice))
         }

@@ -97,6 +97,16 @@ impl Pool {
         None
     }
 
+    /// Whether one node alone has its devices.
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.nodes.own_node().is_some()
+    }
+
+    /// The generation that its driver publishes.
+    pub(crate) fn generation(&self) -> i64 {
+        self.generation
+    }
+
     /// The names of its devices.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Text> {
         self.slices.iter().flat_map(|slice| devices(slice).iter().map(|device| &device.name))

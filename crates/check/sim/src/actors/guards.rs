@@ -144,7 +144,7 @@ impl World {
     }
 
     /// Controllers hear of the guards, each when its watch comes to it.
-    fn tell_guards(&mut self) {
+    pub(crate) fn tell_guards(&mut self) {
         for number in 0..self.controllers.len() {
             self.push_soon(self.config.lag_ms, Step::Guards(number));
         }

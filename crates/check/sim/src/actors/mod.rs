@@ -11,6 +11,7 @@ pub(crate) mod crowd;
 pub(crate) mod deletions;
 pub(crate) mod drivers;
 pub(crate) mod election;
+pub(crate) mod forgers;
 pub(crate) mod guards;
 pub(crate) mod health;
 pub(crate) mod health_devices;

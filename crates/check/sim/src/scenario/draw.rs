@@ -1,6 +1,8 @@
 //! How the world of a seed is drawn.
 
-use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, incidents, people};
+use super::{
+    Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, forgers, incidents, people,
+};
 use crate::{palette, rng::Rng};
 
 /// The stream of randomness that sizes come from.
@@ -144,6 +146,7 @@ fn weight(op: Op) -> u64 {
         | Op::Uncordon
         | Op::ReportDevices => 0,
         Op::WriteReplacement | Op::DeleteReplacement | Op::TaintNode | Op::Hesitate | Op::Lie => 0,
+        Op::ForgeSlice | Op::ForgeApproval => 0,
     }
 }
 
@@ -217,6 +220,7 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
         binding::draw_transitions(config, &mut transitions);
     }
     people::draw_transitions(config, &mut transitions);
+    forgers::draw_transitions(config, &mut transitions);
     in_order(config, &mut transitions);
     transitions
 }
@@ -403,6 +407,8 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::TaintNode
         | Op::Hesitate
         | Op::Lie
+        | Op::ForgeSlice
+        | Op::ForgeApproval
         | Op::Panic
         | Op::SlowKubelet => {}
     }

@@ -542,6 +542,23 @@ fn a_refusal_of_the_server_is_told_in_its_words() {
     assert_eq!(world.machine.blocked()[Block::Refused as usize], 0);
 }
 
+/// A driver's taint has no status: what keeps the pod is said with the pod, once.
+#[test]
+fn a_refusal_where_no_rule_makes_the_pod_leave_is_said_with_the_pod() {
+    let mut world = world("slice worker d1{k=v:NoExecute@0} d2 d3");
+    for _ in 0..3 {
+        let evict = std::iter::from_fn(|| world.machine.poll_effect())
+            .find(|effect| matches!(effect.kind, EffectKind::Evict(_)))
+            .expect("an eviction");
+        world.hear(Input::Refused { effect: evict.id, why: "denied by policy keep-training".into() });
+        assert_eq!(world.machine.blocked()[Block::Refused as usize], 1);
+        world.work();
+        world.now += 60_000;
+        world.hear(Input::Tick);
+    }
+    assert_eq!(log_of(&world, &["event"]), "0s event p1 Not\n", "the same again is no news");
+}
+
 /// A pod that was evicted is kept by a finalizer: after ten seconds the status says by which.
 #[test]
 fn a_finalizer_that_keeps_an_evicted_pod_is_named() {

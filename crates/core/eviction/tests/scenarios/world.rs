@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_allocator::Features;
 use lazaret_eviction::{
-    Capacity, CapacityAnswer, CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction,
-    HELD_REASON, Input, Manner, Options, Outcome, PaceKey, Promised, RuleStatus, SetLastPublished,
-    SetRuleStatus,
+    Capacity, CapacityAnswer, CapacityQuestion, EVENT_REASON, EVICTION_BLOCKED, Effect, EffectId, EffectKind,
+    Evict, Eviction, HELD_REASON, Input, Manner, Options, Outcome, PaceKey, Promised, RuleStatus,
+    SetLastPublished, SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
 use lazaret_model::{
@@ -151,7 +151,11 @@ impl World {
             EffectKind::Event(event) => {
                 let word = event.message.split([' ', ':']).next().unwrap();
                 self.log.push(format!("{} event {} {word}", self.clock(), event.pod.name));
-                assert!([EVENT_REASON, HELD_REASON].contains(&event.reason), "{}", event.reason);
+                assert!(
+                    [EVENT_REASON, HELD_REASON, EVICTION_BLOCKED].contains(&event.reason),
+                    "{}",
+                    event.reason
+                );
             }
             EffectKind::RuleEvent(event) => {
                 self.log.push(format!("{} event {}: {}", self.clock(), event.rule, event.message));

@@ -1,12 +1,12 @@
 //! Lists sandboxes and containers.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::{Shared, blocking, programs::kill_makers};
+use super::{Shared, blocking, failed, programs::kill_makers};
 use crate::{
     ContainerState, Phase, RuntimeError, SandboxState, clock,
     layout::{self, ContainerDir, SandboxDir},
@@ -25,7 +25,7 @@ impl Shared {
         let shared = Arc::clone(self);
         blocking(move || {
             let mut all = Vec::new();
-            for path in directories(&shared.options.state.join("sandboxes")) {
+            for path in directories(&shared.options.state.join("sandboxes"))? {
                 all.extend(shared.sandbox_state(&SandboxDir(path))?);
             }
             Ok(all)
@@ -37,13 +37,13 @@ impl Shared {
     pub(super) fn sandbox_state(&self, directory: &SandboxDir) -> Result<Option<SandboxState>, RuntimeError> {
         let Some(record) = layout::read::<SandboxRecord>(&directory.record())? else { return Ok(None) };
         let mut containers = Vec::new();
-        for path in directories(&directory.containers()) {
+        for path in directories(&directory.containers())? {
             containers.extend(self.container_state(&ContainerDir(path))?);
         }
         containers.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(Some(SandboxState {
             id: record.spec.pod_uid.clone(),
-            is_ready: is_ready(directory, &record),
+            is_ready: is_ready(directory, &record).map_err(failed(&directory.0))?,
             created_at: record.created_at,
             ips: record.ips,
             spec: record.spec,
@@ -79,7 +79,7 @@ impl Shared {
         if let Some(exit) = layout::read::<ExitRecord>(&directory.exit())? {
             return Ok(Some(Phase::Exited(exit.into())));
         }
-        let is_held = layout::lock_holder(&directory.lock()).is_some();
+        let is_held = layout::is_held(&directory.lock()).map_err(failed(&directory.0))?;
         // Written before the lock is let go of, so a second look after it finds it.
         if let Some(exit) = layout::read::<ExitRecord>(&directory.exit())? {
             return Ok(Some(Phase::Exited(exit.into())));
@@ -87,7 +87,7 @@ impl Shared {
         let started = layout::read::<StartRecord>(&directory.started())?;
         if !is_held {
             // The record is removed before the end is: what has none any more was not lost.
-            let is_there = directory.record().exists();
+            let is_there = directory.record().try_exists().map_err(failed(&directory.0))?;
             return Ok(is_there.then(|| Phase::Exited(self.lost(directory, record, started).into())));
         }
         Ok(Some(match started {
@@ -148,20 +148,48 @@ fn kill_group(pid: u32, born_at: u64) {
 }
 
 /// Whether its namespaces are still there; after a boot they are not.
-fn is_ready(directory: &SandboxDir, record: &SandboxRecord) -> bool {
-    let is_mounted = |kind: &String| {
-        rustix::fs::statfs(directory.namespace(kind)).is_ok_and(|found| found.f_type == NSFS_MAGIC)
-    };
+fn is_ready(directory: &SandboxDir, record: &SandboxRecord) -> io::Result<bool> {
+    if record.is_stopped {
+        return Ok(false);
+    }
+    for kind in &record.namespaces {
+        match rustix::fs::statfs(directory.namespace(kind)) {
+            Ok(found) if found.f_type == NSFS_MAGIC => {}
+            Ok(_) | Err(rustix::io::Errno::NOENT) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
     let needs_first_process = record.namespaces.iter().any(|kind| kind == "pid");
-    !record.is_stopped
-        && record.namespaces.iter().all(is_mounted)
-        && (!needs_first_process || layout::lock_holder(&pause_lock(directory)).is_some())
+    if needs_first_process { layout::is_held(&pause_lock(directory)) } else { Ok(true) }
 }
 
-/// The entries of a directory, in the order of names.
-pub(super) fn directories(path: &Path) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> =
-        fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+/// The entries of a directory, in the order of names; none where there is no such directory.
+///
+/// # Errors
+/// When it cannot be read: what is in it is there nevertheless.
+pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>, RuntimeError> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(path)(error)),
+    };
+    let entries = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>();
+    let mut all = entries.map_err(failed(path))?;
     all.sort();
-    all
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_not_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(directories(folder.path()).unwrap(), [file.clone()]);
+        assert_eq!(directories(&folder.path().join("missing")).unwrap(), [""; 0].map(PathBuf::from));
+        assert!(directories(&file).is_err());
+    }
 }

@@ -1,6 +1,6 @@
 //! Sandboxes: what the containers of a pod share.
 
-use std::{fs, path::Path, process::Stdio, sync::Arc};
+use std::{fs, io, path::Path, process::Stdio, sync::Arc};
 
 use super::{Shared, blocking, failed, list::directories, shim::LAUNCH_TIME_MAX};
 use crate::{
@@ -170,7 +170,7 @@ impl Shared {
         let Some(mut record) = blocking(move || layout::read::<SandboxRecord>(&record_path)).await? else {
             return Ok(());
         };
-        for path in directories(&directory.containers()) {
+        for path in directories(&directory.containers())? {
             self.kill(&ContainerDir(path)).await?;
         }
         if record.is_stopped {
@@ -182,7 +182,7 @@ impl Shared {
                 let network = directory.namespace("net");
                 cni::Attachment::from_value(attachment).remove(&shared.options, &network);
             }
-            kill_first_process(&directory);
+            kill_first_process(&directory)?;
             unmount_own(&directory)?;
             record.is_stopped = true;
             layout::write(&directory.record(), &record).map_err(failed(&directory.0))
@@ -194,7 +194,7 @@ impl Shared {
         let directory = self.sandbox(id)?;
         let _lock = self.lock(id).await;
         self.stop_locked(&directory).await?;
-        for path in directories(&directory.containers()) {
+        for path in directories(&directory.containers())? {
             self.erase(&ContainerDir(path)).await?;
         }
         let shared = Arc::clone(self);
@@ -203,16 +203,16 @@ impl Shared {
 
     /// Removes the leftovers of a sandbox whose containers are gone. Its directory is made first and removed last.
     pub(super) fn erase_sandbox(&self, directory: &SandboxDir) -> Result<(), RuntimeError> {
-        if !directory.0.exists() {
+        if !directory.0.try_exists().map_err(failed(&directory.0))? {
             return Ok(());
         }
         // One that was stopped is attached no more.
-        if !directory.record().exists()
+        if !directory.record().try_exists().map_err(failed(&directory.0))?
             && let Some(planned) = layout::read(&directory.network())?
         {
             cni::Attachment::from_value(planned).remove(&self.options, &directory.namespace("net"));
         }
-        kill_first_process(directory);
+        kill_first_process(directory)?;
         unmount_own(directory)?;
         if let Some(uid) = directory.0.file_name().and_then(|uid| uid.to_str()) {
             let group = cgroup::of_pod(&self.group, uid);
@@ -262,14 +262,20 @@ fn make_shared_memory(directory: &SandboxDir) -> Result<(), RuntimeError> {
 }
 
 /// Kills the first process of a shared process namespace, and all others of it with that.
-fn kill_first_process(directory: &SandboxDir) {
-    if layout::lock_holder(&pause_lock(directory)).is_none() {
-        return;
+fn kill_first_process(directory: &SandboxDir) -> Result<(), RuntimeError> {
+    if !layout::is_held(&pause_lock(directory)).map_err(failed(&directory.0))? {
+        return Ok(());
     }
-    let pid = fs::read_to_string(pause_pid(directory)).ok().and_then(|text| text.trim().parse().ok());
-    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+    let text = match fs::read_to_string(pause_pid(directory)) {
+        Ok(text) => text,
+        // It has not begun.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(&directory.0)(error)),
+    };
+    if let Some(pid) = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Ending and removing containers.
 
-use std::{sync::Arc, time::Duration};
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
@@ -36,7 +36,7 @@ impl Shared {
             Phase::Running { .. } if !grace.is_zero() => {
                 // A shim that does not answer has ended, or is killed below.
                 let sent = send_request(&directory, &Request::Signal(number)).await;
-                if sent.is_ok() && timeout(grace, self.ended(&directory)).await.is_ok() {
+                if sent.is_ok() && matches!(timeout(grace, self.ended(&directory)).await, Ok(Ok(()))) {
                     return self.phase_of(&directory, id).await.map(drop);
                 }
             }
@@ -47,10 +47,10 @@ impl Shared {
 
     /// Ends a container now; one that has ended, or is not there, is no error.
     pub(super) async fn kill(self: &Arc<Self>, directory: &ContainerDir) -> Result<(), RuntimeError> {
-        if shim_handle(directory).is_some() {
+        if shim_of(directory)?.is_some() {
             let sent = send_request(directory, &Request::Signal(KILL)).await;
-            if sent.is_err() || timeout(KILL_TIME_MAX, self.ended(directory)).await.is_err() {
-                self.kill_shim(directory).await;
+            if sent.is_err() || !matches!(timeout(KILL_TIME_MAX, self.ended(directory)).await, Ok(Ok(()))) {
+                self.kill_shim(directory).await?;
             }
         }
         // Where the shim said nothing, this does.
@@ -59,18 +59,21 @@ impl Shared {
     }
 
     /// Waits until the shim of a container has ended.
-    async fn ended(&self, directory: &ContainerDir) {
-        if let Some(shim) = shim_handle(directory) {
-            ended(shim).await;
+    async fn ended(&self, directory: &ContainerDir) -> Result<(), RuntimeError> {
+        match shim_of(directory)? {
+            Some(shim) => ended(shim).await.map_err(failed(&directory.0)),
+            None => Ok(()),
         }
     }
 
-    async fn kill_shim(&self, directory: &ContainerDir) {
-        if let Some(shim) = shim_handle(directory) {
+    async fn kill_shim(&self, directory: &ContainerDir) -> Result<(), RuntimeError> {
+        if let Some(shim) = shim_of(directory)? {
             tracing::warn!(directory = %directory.0.display(), "kill a shim that does not answer");
             let _ = rustix::process::pidfd_send_signal(&shim, rustix::process::Signal::KILL);
+            // Its state says whether it has ended.
             let _ = timeout(KILL_TIME_MAX, ended(shim)).await;
         }
+        Ok(())
     }
 
     pub(super) async fn remove(self: &Arc<Self>, id: &str) -> Result<(), RuntimeError> {
@@ -81,15 +84,15 @@ impl Shared {
 
     /// Kills and removes everything of a container; nothing there is no error.
     pub(super) async fn erase(self: &Arc<Self>, directory: &ContainerDir) -> Result<(), RuntimeError> {
-        if !directory.0.exists() {
+        if !directory.0.try_exists().map_err(failed(&directory.0))? {
             return Ok(());
         }
         self.kill(directory).await?;
-        self.kill_shim(directory).await;
+        self.kill_shim(directory).await?;
         let Some(key) = key_of(directory) else { return Ok(()) };
         if let Engine::Oci { program, root } = &self.engine {
             let id = layout::container_id(&key);
-            if !directory.record().exists() {
+            if !directory.record().try_exists().map_err(failed(&directory.0))? {
                 let (root, id) = (root.clone(), id.clone());
                 blocking(move || {
                     kill_makers(&root, &id);
@@ -97,7 +100,7 @@ impl Shared {
                 })
                 .await?;
             }
-            if root.join(&id).exists() {
+            if root.join(&id).try_exists().map_err(failed(root))? {
                 let mut command = tokio::process::Command::new(program);
                 command.arg("--root").arg(root).args(["delete", "--force", &id]).kill_on_drop(true);
                 let output = timeout(DELETE_TIME_MAX, command.output()).await;
@@ -140,15 +143,19 @@ impl Shared {
 
     pub(super) async fn reopen_log(&self, id: &str) -> Result<(), RuntimeError> {
         let directory = self.container(id)?;
-        if !directory.record().exists() {
+        if !directory.record().try_exists().map_err(failed(&directory.0))? {
             return Err(RuntimeError::NotFound(format!("container {id}")));
         }
         // One that has ended writes nothing more.
-        if shim_handle(&directory).is_none() {
+        if shim_of(&directory)?.is_none() {
             return Ok(());
         }
         send_request(&directory, &Request::ReopenLog).await
     }
+}
+
+fn shim_of(directory: &ContainerDir) -> Result<Option<OwnedFd>, RuntimeError> {
+    shim_handle(directory).map_err(failed(&directory.0))
 }
 
 /// The key of a container, from where its directory is.

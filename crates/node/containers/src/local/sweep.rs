@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use tracing::{info, warn};
 
-use super::{Shared, blocking, list::directories};
+use super::{Shared, blocking, failed, list::directories};
 use crate::{
     RuntimeError, cgroup,
     layout::{ContainerDir, SandboxDir},
@@ -16,16 +16,18 @@ impl Shared {
     ///
     /// A leftover that cannot be removed is no reason not to start.
     pub(super) async fn sweep(self: &Arc<Self>) {
-        let sandboxes = directories(&self.options.state.join("sandboxes"));
+        let sandboxes = match directories(&self.options.state.join("sandboxes")) {
+            Ok(sandboxes) => sandboxes,
+            // Nothing is a leftover that is not known to be one.
+            Err(error) => return warn!(%error, "look for what is left of sandboxes"),
+        };
         for path in &sandboxes {
             if let Err(error) = self.sweep_sandbox(SandboxDir(path.clone())).await {
                 warn!(%error, directory = %path.display(), "remove what is left of a sandbox");
             }
         }
-        let names: BTreeSet<String> = directories(&self.options.state.join("sandboxes"))
-            .iter()
-            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-            .collect();
+        let names: BTreeSet<String> =
+            sandboxes.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
         let shared = Arc::clone(self);
         let swept = blocking(move || {
             for pod in shared.cgroups.below(&shared.group).difference(&names) {
@@ -42,10 +44,10 @@ impl Shared {
     }
 
     async fn sweep_sandbox(self: &Arc<Self>, sandbox: SandboxDir) -> Result<(), RuntimeError> {
-        let is_made = sandbox.record().exists();
-        for path in directories(&sandbox.containers()) {
+        let is_made = sandbox.record().try_exists().map_err(failed(&sandbox.0))?;
+        for path in directories(&sandbox.containers())? {
             let container = ContainerDir(path);
-            if !is_made || !container.record().exists() {
+            if !is_made || !container.record().try_exists().map_err(failed(&container.0))? {
                 info!(directory = %container.0.display(), "remove a container that was not made to its end");
                 self.erase(&container).await?;
             }
