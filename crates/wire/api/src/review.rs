@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use lazaret_model::{
-    APPROVAL, APPROVED_BY, Approval, Impact, REQUEST, Review, RuleRequest, Text, WRITTEN_BY,
+    APPROVAL, APPROVED_BY, Approval, Impact, REQUEST, Review, RuleRequest, Text, Timestamp, WRITTEN_BY,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::wire::Nullable;
+use crate::{time::format_time_precise, wire::Nullable};
 
 /// A longer one is not ours.
 const BYTES_MAX: usize = 8 * 1024;
@@ -21,6 +21,8 @@ struct Wire {
     devices: u64,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    at: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     request: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -47,16 +49,16 @@ pub fn rule_request_to_text(request: &RuleRequest) -> String {
     serde_json::to_string(&wire).unwrap_or_default()
 }
 
-/// The text of the annotation that approves a rule.
+/// The text of the annotation that approves a rule. No two approvals are alike: with the same words a second user would be taken for the first.
 #[must_use]
-pub fn approval_to_text(approval: &Approval, reason: &str) -> String {
+pub fn approval_to_text(approval: &Approval, reason: &str, at: Timestamp) -> String {
     let Impact { pods, namespaces, devices } = approval.seen;
     let (uid, generation) = (approval.uid.to_string(), approval.generation);
     // Texts and numbers cannot fail.
     let text = |text: &Option<Text>| text.as_ref().map(ToString::to_string).unwrap_or_default();
     let (request, subject) = (text(&approval.request), text(&approval.subject));
-    let reason = reason.to_owned();
-    serde_json::to_string(&Wire { uid, generation, pods, namespaces, devices, reason, request, subject })
+    let (reason, at) = (reason.to_owned(), format_time_precise(at));
+    serde_json::to_string(&Wire { uid, generation, pods, namespaces, devices, reason, at, request, subject })
         .unwrap_or_default()
 }
 

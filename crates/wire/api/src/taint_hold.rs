@@ -26,15 +26,18 @@ struct Wire {
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
+    at: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     by: String,
 }
 
-/// The annotation of a guard with one more approval. Approvals of the same taint, and those that `is_needed` does not want, are left out.
+/// The annotation of a guard with one more approval. Approvals of the same taint, and those that `is_needed` does not want, are left out. No
+/// two approvals are alike: with the same words a second user would be taken for the first.
 #[must_use]
 pub fn with_taint_approval(
     before: &str,
     approval: &TaintApproval,
-    reason: &str,
+    (reason, at): (&str, Timestamp),
     is_needed: impl Fn(&TaintApproval) -> bool,
 ) -> String {
     let TaintApproval { taint, since, seen, .. } = approval;
@@ -56,6 +59,7 @@ pub fn with_taint_approval(
         namespaces,
         devices,
         reason: reason.to_owned(),
+        at: format_time_precise(at),
         by: String::new(),
     });
     // Texts and numbers cannot fail.

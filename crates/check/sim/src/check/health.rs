@@ -190,7 +190,6 @@ impl World {
             let of = guard.breaker.as_ref().map_or(&BreakerUnit::Devices, |breaker| &breaker.of);
             let (tainted, units) = self.out_of_service(number, guard, of);
             let unit = |device: &DeviceId| unit_of(seen, guard, of, device);
-            let newly_out = &new;
             let new: BTreeSet<String> = new.iter().filter_map(unit).collect();
             let older = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
             let before = out
@@ -207,11 +206,7 @@ impl World {
             let before: BTreeSet<String> =
                 before.into_iter().chain(still_out.into_iter().filter(is_tainted)).collect();
             if !new.is_empty() && stops(now, guard) {
-<<<<<<< HEAD
-                complaint = Some(format!("{} stops, and {new:?} are taken out: {newly_out:?}", guard.name));
-=======
                 complaint = Some(format!("{} stops, and {new:?} are taken out: {taken}", guard.name));
->>>>>>> origin/h2
             }
             let permitted =
                 guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(units.len() as u64));
@@ -219,11 +214,7 @@ impl World {
                 && (before.len() + added) as u64 > permitted
             {
                 complaint = Some(format!(
-<<<<<<< HEAD
-                    "{} permits {permitted} of {of:?}: {before:?} are out, and {new:?}: {newly_out:?}",
-=======
                     "{} permits {permitted} of {of:?}: {before:?} are out, and {new:?}: {taken}",
->>>>>>> origin/h2
                     guard.name
                 ));
             }

@@ -71,8 +71,10 @@ impl World {
         let Some(approval) = &review.approval else { return false };
         let differs =
             review.written_by.is_some() && approval.by.is_some() && review.written_by != approval.by;
-        let is_person =
-            approval.by.as_ref().is_none_or(|by| **by != *FORGED_APPROVER && !by.starts_with("system:lazaret:"));
+        let is_person = approval
+            .by
+            .as_ref()
+            .is_none_or(|by| **by != *FORGED_APPROVER && !by.starts_with("system:lazaret:"));
         approval.uid == rule.uid
             && approval.generation == rule.generation
             && approval.covers(self.impact(number, rule, None))
@@ -211,7 +213,8 @@ fn holds_taint(world: &World, number: usize, guard: &DisruptionGuard, kind: &Tai
         some => taint_impact(world, number, kind, some),
     };
     let counts = |approval: &TaintApproval| {
-        let is_person = approval.by.as_ref().is_some_and(|by| **by != *FORGED_APPROVER && !by.starts_with("system:"));
+        let is_person =
+            approval.by.as_ref().is_some_and(|by| **by != *FORGED_APPROVER && !by.starts_with("system:"));
         approval.taint == *kind
             && approval.seen.covers(whole)
             && (guard.approvers == Approvers::Anyone || is_person)

@@ -4,7 +4,7 @@ use lazaret_api::{Object, approval_to_text};
 use lazaret_eviction::{impact_of_patch, impact_together};
 use lazaret_model::{
     APPROVAL, APPROVED_BY, Approval, Author, DeviceTaintRule, Impact, ResourceSlicePatch, RuleRequest,
-    WRITTEN_BY,
+    Timestamp, WRITTEN_BY,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -57,18 +57,17 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
     if reason.len() > REASON_BYTES_MAX {
         return Err(Error::usage(format!("--reason must have at most {REASON_BYTES_MAX} bytes")));
     }
+    let said = (reason, session.now());
     if let (Some(driver), Some(taint)) = (&args.driver, &args.taint) {
         let (api, console) = (&session.api, &mut *session.console);
-        return approve_taint::run(api, console, (driver, taint), reason, args.write).await;
+        return approve_taint::run(api, console, (driver, taint), said, args.write).await;
     }
     let name = args.rule.unwrap_or_default();
     let (resource, object) = find(session, &name).await?;
     let seen = match lazaret_api::decode_json(&object.to_string()) {
-        Ok(Object::Rule(rule)) => {
-            approve_rule(session, resource, &object, &rule, reason, &args.write).await?
-        }
+        Ok(Object::Rule(rule)) => approve_rule(session, resource, &object, &rule, said, &args.write).await?,
         Ok(Object::Patch(patch)) => {
-            approve_patch(session, resource, &object, &patch, reason, &args.write).await?
+            approve_patch(session, resource, &object, &patch, said, &args.write).await?
         }
         Ok(_) | Err(_) => {
             return Err(Error::usage(format!("{} {name} cannot be understood", resource.kind)));
@@ -83,7 +82,7 @@ async fn approve_rule(
     resource: Resource,
     object: &Value,
     rule: &DeviceTaintRule,
-    reason: &str,
+    said: (&str, Timestamp),
     write: &WriteArgs,
 ) -> Result<Seen, Error> {
     let need = Need { pods: true, budgets: true, classes: true, ..Need::default() };
@@ -99,12 +98,12 @@ async fn approve_rule(
     }
     let mut refusal = None;
     if write.dry_run != DryRun::Client {
-        let patch = patch(object, &approval(rule, impact), reason);
+        let patch = patch(object, &approval(rule, impact), said);
         let approved = session.api.patch(&resource, &rule.name, &patch, write.dry_run).await?;
         refusal = refusal_of(session, &approved).await?;
         for other in &others {
             let object = json!({"metadata": {"uid": &*other.uid}});
-            let patch = self::patch(&object, &approval(other, impact), reason);
+            let patch = self::patch(&object, &approval(other, impact), said);
             session.api.patch(&resource, &other.name, &patch, write.dry_run).await?;
         }
     }
@@ -116,7 +115,7 @@ async fn approve_patch(
     resource: Resource,
     object: &Value,
     subject: &ResourceSlicePatch,
-    reason: &str,
+    said: (&str, Timestamp),
     write: &WriteArgs,
 ) -> Result<Seen, Error> {
     let need = Need { pods: true, classes: true, ..Need::default() };
@@ -126,7 +125,7 @@ async fn approve_patch(
     if write.dry_run != DryRun::Client {
         let (uid, generation) = (subject.uid.clone(), subject.generation);
         let approval = Approval { uid, generation, seen: impact, ..Approval::default() };
-        let patch = patch(object, &approval, reason);
+        let patch = patch(object, &approval, said);
         let approved = session.api.patch(&resource, &subject.name, &patch, write.dry_run).await?;
         refusal = refusal_of(session, &approved).await?;
     }
@@ -212,11 +211,11 @@ fn approval(rule: &DeviceTaintRule, seen: Impact) -> Approval {
 }
 
 /// The approval, on the precondition that the object is still the one that was seen.
-fn patch(object: &Value, approval: &Approval, reason: &str) -> Value {
+fn patch(object: &Value, approval: &Approval, (reason, at): (&str, Timestamp)) -> Value {
     let metadata = &object["metadata"];
     let mut patch = json!({"metadata": {
         "uid": metadata["uid"],
-        "annotations": {APPROVAL: approval_to_text(approval, reason)},
+        "annotations": {APPROVAL: approval_to_text(approval, reason, at)},
     }});
     // Another rule of a request is known by its generation, which the approval names.
     if let Some(version) = metadata.get("resourceVersion") {

@@ -2,7 +2,7 @@
 
 use lazaret_api::with_taint_approval;
 use lazaret_model::{
-    Author, Impact, TAINT_APPROVALS, TAINT_APPROVALS_MAX, TaintApproval, TaintHold, TaintedBy,
+    Author, Impact, TAINT_APPROVALS, TAINT_APPROVALS_MAX, TaintApproval, TaintHold, TaintedBy, Timestamp,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub(super) async fn run(
     api: &Api,
     console: &mut Console,
     (driver, taint): (&str, &str),
-    reason: &str,
+    said: (&str, Timestamp),
     write: WriteArgs,
 ) -> Result<Verdict, Error> {
     let (key, value) = parse_evicting_taint(taint).map_err(Error::usage)?;
@@ -56,7 +56,7 @@ pub(super) async fn run(
     if dry_run != DryRun::Client {
         for (found, hold) in &holding {
             let name = &found.guard.name;
-            let patch = patch(found, hold, reason);
+            let patch = patch(found, hold, said);
             let written = api.patch(&DISRUPTION_GUARDS, name, &patch, dry_run).await?;
             refusal = refusal.or_else(|| refused(found, &wanted, &written));
         }
@@ -109,7 +109,7 @@ fn not_held(taint: &TaintedBy, guards: &[Found]) -> String {
 
 /// The approval of what the guard saw, on the precondition that the guard is still the one that was read. Approvals of taints that the guard does not
 /// list any more are left out.
-fn patch(found: &Found, hold: &TaintHold, reason: &str) -> Value {
+fn patch(found: &Found, hold: &TaintHold, said: (&str, Timestamp)) -> Value {
     let metadata = &found.object["metadata"];
     let before = metadata["annotations"][TAINT_APPROVALS].as_str().unwrap_or_default();
     let approval =
@@ -117,7 +117,7 @@ fn patch(found: &Found, hold: &TaintHold, reason: &str) -> Value {
     let is_needed = |known: &TaintApproval| {
         found.guard.held.iter().any(|hold| hold.taint == known.taint && hold.since == known.since)
     };
-    let text = with_taint_approval(before, &approval, reason, is_needed);
+    let text = with_taint_approval(before, &approval, said, is_needed);
     let mut patch = json!({"metadata": {"uid": metadata["uid"], "annotations": {TAINT_APPROVALS: text}}});
     if let Some(version) = metadata.get("resourceVersion") {
         patch["metadata"]["resourceVersion"] = version.clone();

@@ -68,9 +68,20 @@ async fn the_command_that_is_named_approves_the_taint_of_a_driver() {
         approvals(&cluster).await,
         json!([{
             "driver": "gpu.example.com", "key": "gpu.example.com/health", "value": "failed", "since": SINCE,
-            "pods": 1, "namespaces": 1, "devices": 1, "reason": "seen", "by": "ada@example.com",
+            "pods": 1, "namespaces": 1, "devices": 1, "reason": "seen",
+            "at": "2026-01-01T12:00:00.000000Z", "by": "ada@example.com",
         }])
     );
+}
+
+#[tokio::test]
+async fn a_second_user_approves_a_taint_with_the_words_of_the_first() {
+    let mut cluster = cluster("Anyone").await;
+    for user in ["ada@example.com", "bob@example.com"] {
+        cluster = cluster.as_user(user);
+        cluster.run_by_the_clock(&words(COMMAND)).await.ok();
+        assert_eq!(approvals(&cluster).await[0]["by"], user);
+    }
 }
 
 #[tokio::test]

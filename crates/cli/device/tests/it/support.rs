@@ -277,6 +277,12 @@ impl Cluster {
         self
     }
 
+    /// The same for another user.
+    pub(crate) fn as_user(mut self, name: &str) -> Self {
+        self.user.name = name.into();
+        self
+    }
+
     /// Runs `kubectl device` with these words, as a user would, at noon.
     pub(crate) async fn run(&self, words: &[&str]) -> Ran {
         self.run_at(words, now).await

@@ -135,7 +135,7 @@ fn an_approval_is_read_back_and_nothing_else_is_one() {
         request: Some("drain-1".into()),
         subject: Some("d p x k v".into()),
     };
-    let text = approval_to_text(&approval, "announced");
+    let text = approval_to_text(&approval, "announced", Timestamp::EPOCH);
     let annotations = |approval: &str| json!({"annotations": {"lazaret.dev/approval": approval, "lazaret.dev/approved-by": "bob"}});
     let review = rule(RULE, &annotations(&text), &Value::Null).unwrap().review.unwrap();
     assert_eq!((review.approval, review.is_required), (Some(approval), false));
