@@ -8,7 +8,7 @@ use std::{cell::RefCell, sync::Arc};
 use hashbrown::HashMap;
 use lazaret_model::{
     AttrValue, CapacityMode, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode,
-    EvictionPreference, EvictionSpec, GroupMode, Quantity, Taint, Text, Timestamp, Toleration,
+    EvictionPreference, EvictionSpec, GroupMode, Quantity, ResourceSlice, Taint, Text, Timestamp, Toleration,
     TolerationOperator, Window,
 };
 use rustc_hash::FxBuildHasher;
@@ -377,6 +377,11 @@ pub fn node(number: u32) -> Text {
 #[must_use]
 pub fn node_number(name: &Text) -> Option<u32> {
     name.strip_prefix("node-")?.parse().ok()
+}
+
+/// Whether a slice is of another node than the pool: in a world the pool of a node has the node's name.
+pub(crate) fn is_forged(slice: &ResourceSlice) -> bool {
+    slice.nodes.own_node().is_some_and(|node| *node != slice.pool.name)
 }
 
 /// The name of a device within its pool.

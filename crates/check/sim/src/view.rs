@@ -13,8 +13,10 @@ use lazaret_model::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::actors::forgers;
-use crate::api::{Api, Kind, Live, Resource, Table};
+use crate::{
+    api::{Api, Kind, Live, Resource, Table},
+    palette,
+};
 
 pub use seen::{Named, Seen, SeenClaim, SeenPod};
 
@@ -282,7 +284,7 @@ impl View {
             }
             // A slice that another node published in a pool says nothing of its devices.
             let written = api.slices.written(*after);
-            if let Some(stored) = written.filter(|stored| !forgers::is_forged(stored.object)) {
+            if let Some(stored) = written.filter(|stored| !palette::is_forged(stored.object)) {
                 let (pool, _) = api.catalog.of_slice(*after as usize - 1);
                 let slices = &mut self.pools[pool as usize].slices;
                 let name = |slice: u32| api.slices.written(slice).map(|stored| &stored.object.name);

@@ -9,7 +9,7 @@ use crate::{
     Effect, Lifecycle,
     incident::{Incident, POLICY_GONE, Stage},
     limits::is_guarded,
-    machine::open_mut,
+    machine::{end_untouched, open_mut},
     policy::{Mode, TaintKeyValue},
     record::hardware,
     stages::waits_for,
@@ -92,7 +92,7 @@ impl Lifecycle {
             self.complete(number, is_tainted);
         }
         if is_untouched(&stored, is_tainted) && !self.policies.contains_key(&policy) {
-            self.end_untouched(now, number, "its policy is gone, and nothing was done to the device");
+            end_untouched(self, now, number, "its policy is gone, and nothing was done to the device");
             return self.incidents.contains_key(&number).then_some(number);
         }
         self.sync_mode(now, number);

@@ -201,13 +201,6 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a device is known to be published by nobody.
-    pub(crate) fn is_missed(&self, device: &DeviceId) -> bool {
-        self.devices.get(device).is_some_and(|known| {
-            known.is_vanished || matches!(known.presence, Some(Presence::Unpublished | Presence::Gone))
-        })
-    }
-
     /// Whether the device of an open incident exists.
     pub(crate) fn see_presence(&mut self, now: Timestamp, device: &DeviceId, presence: Presence) {
         let Some(known) = self.devices.get_mut(device) else { return };

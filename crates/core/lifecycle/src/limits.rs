@@ -12,6 +12,7 @@ use lazaret_model::{DeviceId, DeviceSelector, Text, Timestamp, Unit, within};
 
 use crate::{
     Lifecycle,
+    identity::Presence,
     incident::{Held, HeldReason, Incident, Stage},
     machine::open_mut,
     policy::Mode,
@@ -288,11 +289,24 @@ impl Limits {
     }
 }
 
+/// The devices that guards kept in service, each with its guard.
+fn held_devices(lifecycle: &Lifecycle) -> Vec<(DeviceId, Text)> {
+    let held = lifecycle.incidents.values().filter_map(|one| Some((one, one.held.as_ref()?)));
+    held.map(|(incident, held)| (incident.device.clone(), held.guard.clone())).collect()
+}
+
+/// Whether a device is known to be published by no driver.
+fn is_missed(lifecycle: &Lifecycle, device: &DeviceId) -> bool {
+    lifecycle.devices.get(device).is_some_and(|known| {
+        known.is_vanished || matches!(known.presence, Some(Presence::Unpublished | Presence::Gone))
+    })
+}
+
 impl Lifecycle {
     /// These are all limits from now on. A device that its guard does not select any more may just have gone: that comes after this.
     pub(crate) fn set_limits(&mut self, now: Timestamp, limits: Vec<Limit>) {
         self.limits.set(limits);
-        for (device, guard) in self.held_devices() {
+        for (device, guard) in held_devices(self) {
             if self.limits.is_overlooked(&device, &guard) {
                 self.wakes.insert(device, Timestamp::EPOCH);
             } else {
@@ -303,15 +317,9 @@ impl Lifecycle {
 
     /// Looks at devices that guards kept in service.
     pub(crate) fn look_at_held(&mut self, now: Timestamp) {
-        for (device, _) in self.held_devices() {
+        for (device, _) in held_devices(self) {
             self.look(now, &device);
         }
-    }
-
-    /// The devices that guards kept in service, each with its guard.
-    fn held_devices(&self) -> Vec<(DeviceId, Text)> {
-        let held = self.incidents.values().filter_map(|one| Some((one, one.held.as_ref()?)));
-        held.map(|(incident, held)| (incident.device.clone(), held.guard.clone())).collect()
     }
 
     /// Whether the device of an incident is out of service by it may have changed.
@@ -338,7 +346,7 @@ impl Lifecycle {
             }
             Some(_) => {}
             // A guard that selects by what is published says nothing of the device until it is back.
-            None if self.is_missed(device) && self.limits.is_overlooked(device, &held.guard) => {}
+            None if is_missed(self, device) && self.limits.is_overlooked(device, &held.guard) => {}
             None => go_on(self, now, number, &held),
         }
     }

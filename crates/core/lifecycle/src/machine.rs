@@ -97,6 +97,11 @@ pub(crate) struct Known {
     pub(crate) signals: Option<(Timestamp, Timestamp)>,
 }
 
+/// The policy of an incident is gone. Nothing was done to the device, so nothing is left to decide.
+pub(crate) fn end_untouched(lifecycle: &mut Lifecycle, now: Timestamp, number: u64, cause: &str) {
+    lifecycle.enter(now, number, Stage::Cleared, cause.into(), &ITSELF.into());
+}
+
 impl Lifecycle {
     /// Takes in news.
     pub fn handle(&mut self, now: Timestamp, input: Input) {
@@ -320,7 +325,7 @@ impl Lifecycle {
         };
         let ends: Vec<u64> = numbers.iter().filter(is_its).filter(|_| observed).copied().collect();
         for number in ends {
-            self.end_untouched(now, number, "its policy, which observed, is gone");
+            end_untouched(self, now, number, "its policy, which observed, is gone");
         }
         self.policies.remove(name);
         for number in numbers {
@@ -337,11 +342,6 @@ impl Lifecycle {
                 self.look(now, &device);
             }
         }
-    }
-
-    /// The policy of an incident is gone. Nothing was done to the device, so nothing is left to decide.
-    pub(crate) fn end_untouched(&mut self, now: Timestamp, number: u64, cause: &str) {
-        self.enter(now, number, Stage::Cleared, cause.into(), &ITSELF.into());
     }
 
     /// The policy that wanted what a guard holds does not want it any more.

@@ -20,7 +20,7 @@ use crate::{
     volumes::{SeenClaim, SeenVolume, Volumes},
 };
 
-/// Who writes what is of no single node: the class of the devices, and volumes. And all the rest, where nodes have no clients of their own.
+/// The user that writes what is of no single node: the class of the devices, and volumes. All the rest too, where nodes have no clients of their own.
 pub const CONTROLLER: &str = "simulated-nodes";
 
 /// Gives the client of a node, by its name.

@@ -8,11 +8,12 @@ use lazaret_model::{
 use std::sync::Arc;
 
 use crate::{
-    actors::{forgers, news::Gaps},
+    actors::news::Gaps,
     api::{Api, Kind},
     check::Moved,
     coverage::Mark,
     mutant::Mutant,
+    palette,
     population::Population,
     rng::Rng,
     view::{Listed, View},
@@ -341,7 +342,7 @@ fn distort(mutant: Option<Mutant>, input: Input) -> Option<Input> {
         (Mutant::EvictFinished, Input::Pod(pod)) if pod.phase.is_finished() => {
             Input::Pod(Arc::new(Pod { phase: PodPhase::Running, ..Pod::clone(&pod) }))
         }
-        (Mutant::BelieveForgedSlices, Input::Slice(slice)) if forgers::is_forged(&slice) => {
+        (Mutant::BelieveForgedSlices, Input::Slice(slice)) if palette::is_forged(&slice) => {
             let nodes = NodeScope::Node(slice.pool.name.clone());
             Input::Slice(Arc::new(ResourceSlice { nodes, ..ResourceSlice::clone(&slice) }))
         }

@@ -16,15 +16,10 @@ use crate::{coverage::Mark, mutant::Mutant, palette, world::World};
 pub(crate) const FORGED_APPROVER: &str = "bob, as somebody else wrote";
 /// The number of a taint that evicts at once.
 const EVICTING_TAINT: u32 = 170;
-/// A forged slice is so many generations ahead.
+/// The generations by which a forged slice is ahead.
 const AHEAD: i64 = 7;
 /// The devices that it taints: the first ones.
 const TAINTED: u32 = 8;
-
-/// Whether a slice is of another node than the pool: in a world the pool of a node has the node's name.
-pub(crate) fn is_forged(slice: &ResourceSlice) -> bool {
-    slice.nodes.own_node().is_some_and(|node| *node != slice.pool.name)
-}
 
 /// A node taints the devices of a pool of another node, as `how` says, or takes such a slice away.
 pub(crate) fn forge_slice(world: &mut World, number: u32, how: u32) {

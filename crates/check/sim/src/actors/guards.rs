@@ -21,12 +21,6 @@ pub(crate) const FAULT_DOMAIN: &str = "model";
 /// How many guards there are at most.
 const GUARDS: u32 = 2;
 
-/// The numbers of a guard whose breaker counts fault domains, and is else as these say.
-pub(crate) fn counting_domains(how: u32, seconds: u32) -> (u32, u32) {
-    let seconds = seconds & !1;
-    (how | 3, if seconds % 13 == 12 { seconds ^ 2 } else { seconds })
-}
-
 /// The approval of a taint as the status of a guard has it.
 fn approval_of(hold: &TaintHold, by: &str) -> TaintApproval {
     TaintApproval { taint: hold.taint.clone(), since: hold.since, seen: hold.impact, by: Some(by.into()) }

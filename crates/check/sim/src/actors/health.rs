@@ -21,7 +21,7 @@ use crate::{
         news::Progress,
     },
     api::{EPOCH_MS, Kind},
-    check::Owed,
+    check::{Owed, hardware::note_devices_of_incidents},
     coverage::Mark,
     mutant::Mutant,
     rng::Rng,
@@ -438,7 +438,7 @@ impl World {
                     self.hear_limits(number, now, true);
                     self.hear_devices(number, now);
                     self.health.agents[number].usage = Usage::default();
-                    self.note_devices_of_incidents(number);
+                    note_devices_of_incidents(self, number);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
                     self.begin_with_incidents(number, now);
                     self.hear_devices(number, now);

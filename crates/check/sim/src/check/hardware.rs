@@ -7,15 +7,15 @@ use lazaret_model::{DeviceId, Text};
 
 use crate::{coverage::Mark, world::World};
 
-impl World {
-    /// A machine begins to lead: incidents may have moved while another one did.
-    pub(crate) fn note_devices_of_incidents(&mut self, number: usize) {
-        let open = self.health.incidents.values().map(|stored| &stored.incident);
-        let open = open.filter(|incident| incident.is_open());
-        self.health.agents[number].devices =
-            open.map(|incident| (incident.name.clone(), incident.device.clone())).collect();
-    }
+/// A machine begins to lead: incidents may have moved while another one did.
+pub(crate) fn note_devices_of_incidents(world: &mut World, number: usize) {
+    let open = world.health.incidents.values().map(|stored| &stored.incident);
+    let open = open.filter(|incident| incident.is_open());
+    world.health.agents[number].devices =
+        open.map(|incident| (incident.name.clone(), incident.device.clone())).collect();
+}
 
+impl World {
     /// An open incident has another device than before: its machine knows that nobody publishes the old one.
     pub(crate) fn check_moved(&mut self, number: usize) {
         let agent = &mut self.health.agents[number];

@@ -184,7 +184,7 @@ pub(super) fn holder_of<'a>(
 ) -> Option<&'a Arc<DisruptionGuard>> {
     if let Some(uid) = rule_of(found.source) {
         let rule = world.seen(number).rules().find(|rule| rule.uid == *uid)?;
-        // It keeps nobody away from a device, so there is nothing to approve.
+        // It keeps no pod away from a device, so there is nothing to approve.
         if matches!(rule.taint.effect, Effect::None) {
             return None;
         }

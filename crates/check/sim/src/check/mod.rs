@@ -9,7 +9,7 @@ mod decide;
 mod demands;
 mod end;
 mod groups;
-mod hardware;
+pub(crate) mod hardware;
 mod health;
 mod holds;
 mod housekeeping;

@@ -2,8 +2,8 @@
 //! are.
 
 use super::{
-    Config, Op, SMALL_PODS_MAX, Transition,
-    draw::{draw_one, number},
+    one::{draw_one, number},
+    plan::{Config, Op, SMALL_PODS_MAX, Transition},
 };
 use crate::rng::Rng;
 

@@ -1,8 +1,8 @@
 //! Worlds in which nodes publish in pools of others, and approvals are forged. From streams of their own: the other worlds stay as they are.
 
 use super::{
-    Config, Op, Transition,
-    draw::{draw_one, in_order, number},
+    one::{draw_one, in_order, number},
+    plan::{Config, Op, Transition},
 };
 use crate::{palette, rng::Rng};
 

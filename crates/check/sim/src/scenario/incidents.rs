@@ -1,8 +1,8 @@
 //! The events around incidents: trouble of devices and pools, people, guards, and others who meddle.
 
 use super::{
-    Config, Op, SMALL_PODS_MAX, Transition,
-    draw::{draw_one, number},
+    one::{draw_one, number},
+    plan::{Config, Op, SMALL_PODS_MAX, Transition},
 };
 use crate::rng::Rng;
 

@@ -3,8 +3,8 @@
 //! others come who want as many. Worlds in which tenants lie in annotations and labels. Each draws from a stream of its own: the others stay as they are.
 
 use super::{
-    Config, Op, Transition,
-    draw::{draw_one, in_order, number},
+    one::{draw_one, in_order, number},
+    plan::{Config, Op, Transition},
 };
 use crate::rng::Rng;
 

@@ -60,7 +60,7 @@ impl Drop for Root {
     }
 }
 
-/// What is mounted below this directory, the last mount first.
+/// The mounts below this directory, the last one first.
 fn mounts_below(root: &Path) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
