@@ -20,9 +20,9 @@ use crate::{
 
 /// Whether nothing was done for an incident that was found, and nothing is held: its policy observed.
 fn is_untouched(incident: &Incident, is_tainted: bool) -> bool {
-    let is_bare = incident.waits_for.is_empty();
     let is_persons = incident.stage == Stage::Abandoned || incident.waits_for == POLICY_GONE;
-    !incident.is_enforced && incident.held.is_none() && !is_persons && !(is_bare && is_tainted)
+    let may_be_out = is_tainted && incident.waits_for.is_empty();
+    !(incident.is_enforced || incident.held.is_some() || is_persons || may_be_out)
 }
 
 /// Devices whose incidents were cleared, kept to number the next ones. The oldest is forgotten first.

@@ -286,15 +286,24 @@ pub(crate) fn phase(status: &proto::ContainerStatus, pid: u32) -> Phase {
     }
 }
 
-/// The facts kept with one of our containers.
-pub(crate) fn kept(status: &proto::ContainerStatus) -> Option<ContainerFacts> {
-    serde_json::from_str(status.annotations.get(CONTAINER_ANNOTATION)?).ok()
+/// The facts kept with a container: nothing if it is not ours.
+///
+/// # Errors
+/// When they cannot be read: it may be ours, and run.
+pub(crate) fn kept(status: &proto::ContainerStatus) -> Result<Option<ContainerFacts>, RuntimeError> {
+    read(&status.annotations, CONTAINER_ANNOTATION, &format!("container {}", status.id))
 }
 
 /// One of ours, or nothing.
-pub(crate) fn container_state(status: &proto::ContainerStatus, pid: u32) -> Option<ContainerState> {
-    let kept = kept(status)?;
-    Some(ContainerState {
+///
+/// # Errors
+/// When it cannot be read whose it is.
+pub(crate) fn container_state(
+    status: &proto::ContainerStatus,
+    pid: u32,
+) -> Result<Option<ContainerState>, RuntimeError> {
+    let Some(kept) = kept(status)? else { return Ok(None) };
+    Ok(Some(ContainerState {
         id: status.id.clone(),
         key: kept.key,
         image: kept.image,
@@ -302,11 +311,29 @@ pub(crate) fn container_state(status: &proto::ContainerStatus, pid: u32) -> Opti
         labels: kept.labels,
         phase: phase(status, pid),
         log: PathBuf::from(&status.log_path),
-    })
+    }))
 }
 
-pub(crate) fn sandbox_spec(annotations: &std::collections::BTreeMap<String, String>) -> Option<SandboxSpec> {
-    serde_json::from_str(annotations.get(SANDBOX_ANNOTATION)?).ok()
+/// The spec kept with a sandbox: nothing if it is not ours.
+///
+/// # Errors
+/// When it cannot be read: containers of ours may run in it.
+pub(crate) fn sandbox_spec(sandbox: &proto::PodSandbox) -> Result<Option<SandboxSpec>, RuntimeError> {
+    read(&sandbox.annotations, SANDBOX_ANNOTATION, &format!("sandbox {}", sandbox.id))
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    annotations: &std::collections::BTreeMap<String, String>,
+    name: &str,
+    whose: &str,
+) -> Result<Option<T>, RuntimeError> {
+    let Some(text) = annotations.get(name) else { return Ok(None) };
+    let unreadable = |error| {
+        RuntimeError::Failed(format!(
+            "{whose} has an annotation {name} that cannot be read ({error}): it counts as running until it is removed"
+        ))
+    };
+    serde_json::from_str(text).map(Some).map_err(unreadable)
 }
 
 fn text(path: &Path) -> Result<String, RuntimeError> {

@@ -130,11 +130,12 @@ impl Cri {
         let request = proto::ListPodSandboxRequest { filter: Some(filter) };
         let found: proto::ListPodSandboxResponse =
             self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
-        let mut ours: Vec<proto::PodSandbox> = found
-            .items
-            .into_iter()
-            .filter(|item| convert::sandbox_spec(&item.annotations).is_some())
-            .collect();
+        let mut ours = Vec::new();
+        for item in found.items {
+            if convert::sandbox_spec(&item)?.is_some() {
+                ours.push(item);
+            }
+        }
         // One that is ready, or the newest.
         ours.sort_by_key(|item| (item.state == proto::SANDBOX_READY, item.created_at));
         Ok(ours.pop())
@@ -145,11 +146,12 @@ impl Cri {
         let request = proto::ListPodSandboxRequest { filter: Some(filter) };
         let found: proto::ListPodSandboxResponse =
             self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
-        found
-            .items
-            .into_iter()
-            .find_map(|item| convert::sandbox_spec(&item.annotations).map(|spec| (item, spec)))
-            .ok_or_else(|| RuntimeError::NotFound(format!("sandbox {id}")))
+        for item in found.items {
+            if let Some(spec) = convert::sandbox_spec(&item)? {
+                return Ok((item, spec));
+            }
+        }
+        Err(RuntimeError::NotFound(format!("sandbox {id}")))
     }
 
     async fn containers(&self, sandbox: &str) -> Result<Vec<proto::Container>, RuntimeError> {
@@ -184,7 +186,7 @@ impl Cri {
         let mut containers = Vec::new();
         for container in self.containers(&item.id).await? {
             match self.container(&container.id).await {
-                Ok((status, pid)) => containers.extend(convert::container_state(&status, pid)),
+                Ok((status, pid)) => containers.extend(convert::container_state(&status, pid)?),
                 // It went meanwhile.
                 Err(RuntimeError::NotFound(_)) => {}
                 Err(error) => return Err(error),
@@ -262,7 +264,7 @@ impl Cri {
         };
         let (status, _) = self.container(id).await?;
         let unknown = || RuntimeError::NotFound(format!("container {id}"));
-        let pod = convert::kept(&status).ok_or_else(unknown)?.key.pod_uid;
+        let pod = convert::kept(&status)?.ok_or_else(unknown)?.key.pod_uid;
         // A group never has more than the one above it: what grows, grows there first; what shrinks, shrinks there last.
         let _ = groups.change(&pod, &of_pod);
         self.call_empty(proto::UPDATE_CONTAINER_RESOURCES, request, CHANGE_LIMIT).await?;
@@ -470,7 +472,7 @@ impl Runtime for Cri {
                 self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
             let mut states = Vec::new();
             for item in found.items {
-                let Some(spec) = convert::sandbox_spec(&item.annotations) else { continue };
+                let Some(spec) = convert::sandbox_spec(&item)? else { continue };
                 match self.state(item, spec).await {
                     Ok(state) => states.push(state),
                     Err(RuntimeError::NotFound(_)) => {}

@@ -131,6 +131,21 @@ async fn pods_live_and_are_found_again_by_another_process() {
     assert_eq!(double.strangers(), 1);
 }
 
+/// As if there were no pod, the node would give its devices to another one.
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_is_no_pod_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
+    let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
+    double.overwrite_annotations(r#"{"written_by":"another release"}"#);
+    let wanted = format!("sandbox {} has an annotation lazaret.dev/sandbox that cannot be read", made.id);
+    let error = cri.list().await.unwrap_err().to_string();
+    assert!(error.starts_with(&wanted), "{error}");
+    assert!(cri.run_sandbox(sandbox(folder.path())).await.is_err(), "a second one would be made");
+    assert_eq!(double.sandboxes(), 1);
+}
+
 #[tokio::test]
 async fn a_runtime_that_ignores_cdi_is_found_out_before_a_container_needs_it() {
     let folder = tempfile::tempdir().unwrap();

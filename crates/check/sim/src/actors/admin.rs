@@ -98,8 +98,7 @@ impl World {
             Op::Uncordon => self.set_cordon(a, false),
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
             Op::Lie => people::lie(self, a, b, c),
-            Op::ForgeSlice => forgers::forge_slice(self, a, b),
-            Op::ForgeApproval => forgers::forge_approval(self, &rule_name(a), b),
+            Op::ForgeSlice | Op::ForgeApproval => forgers::forge(self, op, (a, b), &rule_name(a)),
             Op::Hesitate => people::hesitate(self, a, b.is_multiple_of(2)),
             Op::SetBudget => change_budget(self, a, b),
         }

@@ -10,7 +10,7 @@ use lazaret_model::{
 };
 use std::sync::Arc;
 
-use crate::{coverage::Mark, mutant::Mutant, palette, world::World};
+use crate::{coverage::Mark, mutant::Mutant, palette, scenario::Op, world::World};
 
 /// The name that forgers give the approver: no user has it.
 pub(crate) const FORGED_APPROVER: &str = "bob, as somebody else wrote";
@@ -21,8 +21,17 @@ const AHEAD: i64 = 7;
 /// The devices that it taints: the first ones.
 const TAINTED: u32 = 8;
 
+/// Carries out one of the operations of forgers, on a pool or on this rule.
+pub(crate) fn forge(world: &mut World, op: Op, (number, how): (u32, u32), rule: &Text) {
+    if op == Op::ForgeSlice {
+        forge_slice(world, number, how);
+    } else {
+        forge_approval(world, rule, how);
+    }
+}
+
 /// A node taints the devices of a pool of another node, as `how` says, or takes such a slice away.
-pub(crate) fn forge_slice(world: &mut World, number: u32, how: u32) {
+fn forge_slice(world: &mut World, number: u32, how: u32) {
     let pools = &world.drivers.pools;
     let Some(pool) = pools.get(number as usize % pools.len().max(1)) else { return };
     let own = |node: &Text| *node != pool.name && pool.is_of_node();
@@ -59,7 +68,7 @@ pub(crate) fn forge_slice(world: &mut World, number: u32, how: u32) {
 }
 
 /// Somebody approves a rule, or all that the guards hold, and writes that another person did.
-pub(crate) fn forge_approval(world: &mut World, rule: &Text, how: u32) {
+fn forge_approval(world: &mut World, rule: &Text, how: u32) {
     let (is_permitted, real) = match how % 4 {
         0 => (true, "alice"),
         1 => (true, "system:lazaret:device-health"),

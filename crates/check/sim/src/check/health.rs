@@ -174,9 +174,7 @@ impl World {
         let counts_gone = new.clone().any(|one| one.gone_since.is_some());
         let gone = all.iter().filter(|one| one.gone_since.is_some() && !counts_gone);
         let gone: BTreeSet<DeviceId> = gone.map(|one| one.device.clone()).collect();
-        let taken: Vec<(&Text, Stage, &DeviceId)> =
-            new.clone().map(|one| (&one.name, one.stage, &one.device)).collect();
-        let taken = format!("{taken:?}");
+        let taken = in_words(new.clone());
         let new: BTreeSet<DeviceId> = new.map(|one| one.device.clone()).collect();
         let exists = |device: &&DeviceId| !gone.contains(*device);
         // A node that a person took out of service in this step is no more out by another of its devices. It does not count against the others:
@@ -224,6 +222,11 @@ impl World {
             self.violate("policies take out no more than guards permit", detail);
         }
     }
+}
+
+/// Incidents that take their devices out of service.
+fn in_words<'a>(incidents: impl Iterator<Item = &'a &'a Incident>) -> String {
+    format!("{:?}", incidents.map(|one| (&one.name, one.stage, &one.device)).collect::<Vec<_>>())
 }
 
 /// Whether nothing may begin by a guard.

@@ -60,11 +60,11 @@ async fn it_shows_what_the_rule_does_and_approves_that() {
 /// Whoever wrote the rule tried first, and said as little as the one who may.
 #[tokio::test]
 async fn a_second_user_approves_with_the_words_of_the_first() {
-    let cluster = cluster().await.as_user("admin");
+    let cluster = cluster().await.with_user("admin");
     let words = ["approve", "wide", "-o", "json"];
     let refused = cluster.run_by_the_clock(&words).await;
     assert!(refused.out.contains("\"refusal\""), "{}", refused.out);
-    let cluster = cluster.as_user("bob@example.com");
+    let cluster = cluster.with_user("bob@example.com");
     let approved = cluster.run_by_the_clock(&words).await.ok();
     assert!(!approved.contains("\"refusal\""), "{approved}");
     assert_eq!(rule(&cluster).await["metadata"]["annotations"]["lazaret.dev/approved-by"], "bob@example.com");

@@ -78,7 +78,7 @@ async fn the_command_that_is_named_approves_the_taint_of_a_driver() {
 async fn a_second_user_approves_a_taint_with_the_words_of_the_first() {
     let mut cluster = cluster("Anyone").await;
     for user in ["ada@example.com", "bob@example.com"] {
-        cluster = cluster.as_user(user);
+        cluster = cluster.with_user(user);
         cluster.run_by_the_clock(&words(COMMAND)).await.ok();
         assert_eq!(approvals(&cluster).await[0]["by"], user);
     }

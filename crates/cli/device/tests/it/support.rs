@@ -278,7 +278,7 @@ impl Cluster {
     }
 
     /// The same for another user.
-    pub(crate) fn as_user(mut self, name: &str) -> Self {
+    pub(crate) fn with_user(mut self, name: &str) -> Self {
         self.user.name = name.into();
         self
     }

@@ -27,13 +27,16 @@ fn rewrite(world: &mut World, policy: Policy) {
     world.signal("hot", "1", true);
 }
 
+/// How a policy is edited.
+type Edit = fn(&mut Policy);
+
 fn flaps(world: &World) -> usize {
     world.machine.incidents().next().map_or(0, |incident| incident.flaps.len())
 }
 
 #[test]
 fn an_edited_policy_counts_no_flap_for_a_signal_that_lasted_before() {
-    let edits: [(&str, fn(&mut Policy)); 4] = [
+    let edits: [(&str, Edit); 4] = [
         ("clearAfter", |policy| policy.clear_after_ms /= 3),
         ("another rule", |policy| {
             policy.rules.push(rule("cold", r#"signal.key == "cold""#, Target::Suspect))

@@ -188,7 +188,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert_eq!(directories(folder.path()).unwrap(), [file.clone()]);
+        assert_eq!(directories(folder.path()).unwrap(), std::slice::from_ref(&file));
         assert_eq!(directories(&folder.path().join("missing")).unwrap(), [""; 0].map(PathBuf::from));
         assert!(directories(&file).is_err());
     }

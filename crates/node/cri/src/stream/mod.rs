@@ -37,7 +37,8 @@ impl Cri {
     /// Connects to the streams of the first program of a container.
     pub(crate) async fn attach_to(&self, id: &str) -> Result<Attached, RuntimeError> {
         let (status, _) = self.container(id).await?;
-        let kept = convert::kept(&status).ok_or_else(|| RuntimeError::NotFound(format!("container {id}")))?;
+        let kept =
+            convert::kept(&status)?.ok_or_else(|| RuntimeError::NotFound(format!("container {id}")))?;
         let (stdin, tty) = (kept.stdin, kept.tty);
         let request =
             proto::AttachRequest { container_id: id.to_owned(), stdin, tty, stdout: true, stderr: !tty };
