@@ -91,7 +91,8 @@ impl Lifecycle {
         if is_bare {
             self.complete(number, is_tainted);
         }
-        if is_untouched(&stored, is_tainted) && !self.policies.contains_key(&policy) {
+        let is_alone = other.is_none_or(|other| other == number);
+        if is_alone && is_untouched(&stored, is_tainted) && !self.policies.contains_key(&policy) {
             end_untouched(self, now, number, "its policy is gone, and nothing was done to the device");
             return self.incidents.contains_key(&number).then_some(number);
         }
