@@ -203,7 +203,7 @@ pub(crate) fn instance(state: &Path) -> Result<String, RuntimeError> {
 /// Whether a process holds this lock; none does when it has ended, however it did.
 ///
 /// # Errors
-/// When it cannot be found out: then somebody may hold it.
+/// When it cannot be found out: then a process may hold it.
 pub(crate) fn is_held(path: &Path) -> io::Result<bool> {
     Ok(held(path)?.is_some())
 }

@@ -1,5 +1,5 @@
-//! Those who say that they are somebody else: a node with a stolen key, which publishes slices in the pools of other nodes, and people and controllers who
-//! write that another person approved what they want.
+//! Forged identities: a node with a stolen key publishes slices in the pools of other nodes, and people and controllers write that another person approved
+//! what they want.
 //!
 //! Every API server refuses a node that writes a slice of another node. Our server refuses a node's slice in a pool that has another node's, too; another server
 //! stores it, and no controller minds it. Our server names the author and the approver itself, whatever a client writes.
@@ -44,7 +44,7 @@ fn forge_slice(world: &mut World, number: u32, how: u32) {
         world.api.slices.remove(&mut world.api.versions, &name);
         return;
     }
-    // Where somebody else's slice is in the pool, our server takes none of this node.
+    // Our server refuses a node's slice in a pool that has a slice of another node.
     let is_pool = |slice: &ResourceSlice| slice.driver == pool.driver && slice.pool.name == pool.name;
     let has_other = |slice: &ResourceSlice| is_pool(slice) && slice.nodes.own_node() != Some(thief);
     if world.config.once != 0 && world.api.slices.iter().any(|stored| has_other(stored.object)) {

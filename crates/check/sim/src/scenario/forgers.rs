@@ -51,7 +51,7 @@ fn add_slices(config: &Config, transitions: &mut Vec<Transition>, most: u32, rng
     }
 }
 
-/// Somebody wants approval, somebody else writes a rule, and forged approvals come after it.
+/// A guard wants approval, a rule is written, and forged approvals come after it.
 fn add_approvals(config: &Config, transitions: &mut Vec<Transition>, most: u32, rng: &mut Rng) {
     let start = number(rng, 0, config.horizon_ms / 2);
     let (how, seconds) = GUARD;

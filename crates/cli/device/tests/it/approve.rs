@@ -57,7 +57,7 @@ async fn it_shows_what_the_rule_does_and_approves_that() {
     assert_eq!(error, "DeviceTaintRule nothing not found");
 }
 
-/// Whoever wrote the rule tried first, and said as little as the one who may.
+/// The author of the rule tries first, with the same words, and is refused.
 #[tokio::test]
 async fn a_second_user_approves_with_the_words_of_the_first() {
     let cluster = cluster().await.with_user("admin");
